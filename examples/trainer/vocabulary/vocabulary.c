@@ -103,7 +103,7 @@ bool vocabulary_open(const char *path, vocabulary *v, fault *f)
     return good;
 }
 
-void vocabulary_close(vocabulary *v)
+void vocabulary__close_encoder(vocabulary *v)
 {
     encoder *e = v->encoder;
     if (e != NULL) {
@@ -114,6 +114,12 @@ void vocabulary_close(vocabulary *v)
         free(e->added);
     }
     free(e);
+    v->encoder = NULL;
+}
+
+void vocabulary_close(vocabulary *v)
+{
+    vocabulary__close_encoder(v);
     free(v->begins);
     free(v->bytes);
     free(v->kinds);

@@ -206,5 +206,7 @@ bool vocabulary_prepare(vocabulary *v, fault *f)
     const bool good =
         v->pieces ? vocabulary__index(v, 0, f) && read_scores(&g, v, f) : prepare_words(&g, v, f);
     gguf_close(&g);
+    if (!good)
+        vocabulary__close_encoder(v);
     return good;
 }

@@ -43,6 +43,7 @@ size_t vocabulary__bad_byte(const char *text, size_t length);
 
 /* Makes v->encoder with its tables of tokens, and room for so many merges. */
 bool vocabulary__index(vocabulary *v, size_t merges, fault *f);
+void vocabulary__close_encoder(vocabulary *v);
 /* The token of a text; VOCABULARY_NONE. */
 int32_t vocabulary__find(const vocabulary *v, const char *text, size_t length);
 /* Adds merge `rank`, of two texts as the file writes them. Faults: CODE_DATA if they, or both
