@@ -220,15 +220,15 @@ bool sample_print(session *s, const sample_start *start, fault *f)
 
 static bool read_prompt(const char *prompt, sample_start *start, fault *f)
 {
-    if (prompt[0] == '@')
-        start->text = text_tokens_read(prompt + 1, &start->length, f);
-    else {
-        start->text = strdup(prompt);
-        start->length = strlen(prompt);
-    }
+    fault unread = {.code = CODE_OK};
+    const bool file = prompt[0] == '@';
+    start->text = file ? text_tokens_read(prompt + 1, &start->length, &unread) : strdup(prompt);
     if (start->text == NULL)
-        return fault_set(f, CODE_MEMORY, "--prompt: out of memory");
-    return start->length > 0 || fault_set(f, CODE_USAGE, "--prompt %s: the file is empty", prompt);
+        return fault_set(f, file ? unread.code : CODE_MEMORY, "--prompt: %s",
+            file ? unread.text : "out of memory");
+    if (!file)
+        start->length = strlen(prompt);
+    return start->length > 0 || fault_set(f, CODE_USAGE, "--prompt: %s is empty", prompt + 1);
 }
 
 static bool take_words(sample_start *start, fault *f)
