@@ -21,6 +21,8 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 "${PYTHON:-python3}" - "$bin/test_vocabulary" "$here/../.." "$@" <<'END'
 import glob
+import json
+import os
 import random
 import subprocess
 import sys
@@ -111,7 +113,6 @@ def bytes_level(pre, tokens, merges, added=()):
 
 def trained(pre):
     """A byte-level vocabulary of 1000 tokens, one of the user's and a special one."""
-    import json
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = WAYS[pre]
     tokenizer.train_from_iterator(pages.split("\n\n"), trainers.BpeTrainer(
@@ -124,6 +125,15 @@ def trained(pre):
     which = texts() + ["<tool>", "a<tool>>b<tool> c<tool", "<|im_end|> a<|im_end|>"]
     compare(pre, pre + ".gguf", bytes_level(pre, tokens, merges, ["<tool>", "<tool>>"]), which)
     compare(pre + ", special tokens", pre + ".gguf", bytes_level(pre, tokens, merges, tokens[-3:]), which, True)
+    if pre != "default":  # the same in a folder
+        os.makedirs(pre)
+        tokenizer.add_tokens([AddedToken(t, normalized=False) for t in tokens[-3:-1]])
+        tokenizer.add_special_tokens(tokens[-1:])
+        saved = json.loads(tokenizer.to_str())
+        saved["model"]["ignore_merges"] = pre == "llama-bpe"
+        json.dump(saved, open(pre + "/tokenizer.json", "w"))
+        loaded = Tokenizer.from_file(pre + "/tokenizer.json")
+        compare(pre + ", tokenizer.json", pre, lambda text: loaded.encode(text).ids, which, True)
 
 
 def pieces(prefix):

@@ -93,17 +93,17 @@ void vocabulary__put(vocabulary *v, const char *text, size_t length)
 bool vocabulary_open(const char *path, vocabulary *v, fault *f)
 {
     struct stat about;
-    const bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
     *v = (vocabulary){.path = strdup(path), .begin = VOCABULARY_NONE};
+    v->folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
     const bool good = v->path == NULL ? fault_set(f, CODE_MEMORY, "out of memory")
-                      : folder        ? vocabulary__json_read(v, f)
+                      : v->folder     ? vocabulary__json_read(v, f)
                                       : vocabulary__gguf_read(v, f);
     if (!good)
         vocabulary_close(v);
     return good;
 }
 
-void vocabulary__close_encoder(vocabulary *v)
+static void close_encoder(vocabulary *v)
 {
     encoder *e = v->encoder;
     if (e != NULL) {
@@ -117,9 +117,25 @@ void vocabulary__close_encoder(vocabulary *v)
     v->encoder = NULL;
 }
 
+bool vocabulary_prepare(vocabulary *v, fault *f)
+{
+    if (v->encoder != NULL ||
+        (v->folder ? vocabulary__json_prepare(v, f) : vocabulary__gguf_prepare(v, f)))
+        return true;
+    close_encoder(v);
+    return false;
+}
+
+bool vocabulary__cut(vocabulary *v, const vocabulary_way *way, fault *f)
+{
+    v->encoder->whole_words = way->whole_words;
+    v->encoder->split = vocabulary_split_open(way, v->path, f);
+    return v->encoder->split != NULL;
+}
+
 void vocabulary_close(vocabulary *v)
 {
-    vocabulary__close_encoder(v);
+    close_encoder(v);
     free(v->begins);
     free(v->bytes);
     free(v->kinds);

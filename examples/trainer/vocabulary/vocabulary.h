@@ -41,6 +41,7 @@ typedef struct vocabulary {
     char *bytes;                   /* the texts of all tokens */
     unsigned char *kinds;          /* (count) */
     bool pieces;                   /* SentencePiece's */
+    bool folder;                   /* of tokenizer.json */
     int32_t begin;                 /* what a text begins with; VOCABULARY_NONE */
     int32_t ends[VOCABULARY_ENDS]; /* each ends a text; the first one is the usual one */
     size_t ends_count;

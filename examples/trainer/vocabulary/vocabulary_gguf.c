@@ -189,24 +189,17 @@ static bool prepare_words(const gguf_file *g, vocabulary *v, fault *f)
     if (list == NULL || list->kind != GGUF_ARRAY || list->type != GGUF_TYPE_TEXT ||
         list->count >= INT32_MAX)
         return fault_set(f, CODE_DATA, "%s: its %s is no array of texts", g->path, key);
-    if (!vocabulary__index(v, (size_t)list->count, f) || !read_merges(g, list, v, f))
-        return false;
-    v->encoder->whole_words = way->whole_words;
-    v->encoder->split = vocabulary_split_open(way, g->path, f);
-    return v->encoder->split != NULL;
+    return vocabulary__index(v, (size_t)list->count, f) && read_merges(g, list, v, f) &&
+           vocabulary__cut(v, way, f);
 }
 
-bool vocabulary_prepare(vocabulary *v, fault *f)
+bool vocabulary__gguf_prepare(vocabulary *v, fault *f)
 {
     gguf_file g;
-    if (v->encoder != NULL)
-        return true;
     if (!gguf_open(v->path, &g, f))
         return false;
     const bool good =
         v->pieces ? vocabulary__index(v, 0, f) && read_scores(&g, v, f) : prepare_words(&g, v, f);
     gguf_close(&g);
-    if (!good)
-        vocabulary__close_encoder(v);
     return good;
 }

@@ -41,9 +41,11 @@ size_t vocabulary__decode(const vocabulary *v, char *text);
  */
 size_t vocabulary__bad_byte(const char *text, size_t length);
 
+/* Texts are cut in this way. Faults: CODE_USAGE, CODE_MEMORY. */
+bool vocabulary__cut(vocabulary *v, const vocabulary_way *way, fault *f);
+
 /* Makes v->encoder with its tables of tokens, and room for so many merges. */
 bool vocabulary__index(vocabulary *v, size_t merges, fault *f);
-void vocabulary__close_encoder(vocabulary *v);
 /* The token of a text; VOCABULARY_NONE. */
 int32_t vocabulary__find(const vocabulary *v, const char *text, size_t length);
 /* Adds merge `rank`, of two texts as the file writes them. Faults: CODE_DATA if they, or both
@@ -62,5 +64,6 @@ bool vocabulary__merge(const vocabulary *v, const char *name, const char *text, 
 bool vocabulary__gguf_read(vocabulary *v, fault *f);
 bool vocabulary__gguf_prepare(vocabulary *v, fault *f);
 bool vocabulary__json_read(vocabulary *v, fault *f);
+bool vocabulary__json_prepare(vocabulary *v, fault *f);
 
 #endif
