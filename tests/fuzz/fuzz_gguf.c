@@ -26,8 +26,11 @@ static void check_values(const gguf_file *g)
 static uint64_t product(const gguf_tensor *t)
 {
     uint64_t count = 1;
+    for (size_t i = 0; i < t->rank; ++i)
+        if (t->shape[i] == 0)
+            return 0;
     for (size_t i = 0; i < t->rank; ++i) {
-        FUZZ_CHECK(t->shape[i] == 0 || count <= UINT64_MAX / t->shape[i]);
+        FUZZ_CHECK(count <= UINT64_MAX / t->shape[i]);
         count *= t->shape[i];
     }
     return count;
@@ -118,7 +121,7 @@ static void check_model(const char *path)
         fuzz_check_text(wrong, NULL);
     else {
         FUZZ_CHECK(a.dim > 0 && a.depth > 0 && a.heads > 0 && a.context > 0 && a.vocabulary > 0);
-        FUZZ_CHECK(a.dim % a.heads == 0 && a.eps > 0 && a.eps <= 1);
+        FUZZ_CHECK((a.head > 0 || a.dim % a.heads == 0) && a.eps > 0 && a.eps <= 1);
         FUZZ_CHECK(a.hidden == 0 || (a.heads % a.kv_heads == 0 && a.theta > 1));
     }
     if (!gguf_begins(path))

@@ -1,5 +1,6 @@
-/* A folder of transformers: the length of config.json in two bytes, config.json, the index of files
- * of weights. What is accepted has sizes that go together, and tensors that can be read. */
+/* A folder of transformers: the length of config.json in two bytes, config.json, which is
+ * tokenizer.json, too, the index of files of weights. What is accepted has sizes that go together,
+ * and tensors that can be read. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "fuzz/fuzz.h"
 #include "gpt_config.h"
 #include "trainer/files/safetensors_file.h"
+#include "trainer/vocabulary/vocabulary.h"
 
 /* The files that the index may name: a tensor "a", and "b" and "c". */
 static void write_parts(void)
@@ -34,8 +36,30 @@ static void check_config(const char *folder)
         return;
     }
     FUZZ_CHECK(a.dim > 0 && a.depth > 0 && a.heads > 0 && a.context > 0 && a.vocabulary > 0);
-    FUZZ_CHECK(a.dim % a.heads == 0 && a.eps > 0 && a.eps <= 1);
+    FUZZ_CHECK((a.head > 0 || a.dim % a.heads == 0) && a.eps > 0 && a.eps <= 1);
     FUZZ_CHECK(a.hidden == 0 || (a.heads % a.kv_heads == 0 && a.theta > 1));
+}
+
+/* The same file as tokenizer.json. */
+static void check_vocabulary(const char *folder)
+{
+    static const char text[] = "a 12 it's \xc3\xa9<x>\n\n";
+    vocabulary v;
+    token_list list = {0};
+    fault f = {0};
+    if (!vocabulary_open(folder, &v, &f)) {
+        FUZZ_CHECK(v.bytes == NULL);
+        fuzz_check_text(f.text, NULL);
+        return;
+    }
+    if (v.count > 0 && vocabulary_prepare(&v, &f))
+        (void)vocabulary_encode(&v, "text", text, sizeof text - 1, true, &list, &f);
+    if (v.count > 0 && f.code != CODE_OK)
+        fuzz_check_text(f.text, NULL);
+    for (size_t i = 0; i < list.count; ++i)
+        FUZZ_CHECK(list.tokens[i] >= 0 && (size_t)list.tokens[i] < v.count);
+    free(list.tokens);
+    vocabulary_close(&v);
 }
 
 static void check_weights(const char *folder)
@@ -65,8 +89,10 @@ void fuzz_target(fuzz_input in)
     write_parts();
     (void)snprintf(folder, sizeof folder, "%s/m", fuzz_folder());
     (void)fuzz_write("m/config.json", config.data, config.size);
+    (void)fuzz_write("m/tokenizer.json", config.data, config.size);
     (void)fuzz_write("m/model.safetensors.index.json", in.data, in.size);
     check_config(folder);
+    check_vocabulary(folder);
     check_weights(folder);
     fuzz_remove("m");
 }

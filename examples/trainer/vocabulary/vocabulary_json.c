@@ -9,7 +9,7 @@
 
 #if TRAINER_JANSSON
 
-enum { MOST = 1 << 26 /* bytes */, TOKENS = 1 << 24 };
+enum { MOST = 1 << 26 /* bytes */, TOKENS = 1 << 20 };
 
 static const char name[] = "tokenizer.json";
 
@@ -73,7 +73,7 @@ static const char **list_texts(
         least = id < least || !json_is_string(json_object_get(value, "content")) ? -1 : least;
     }
     if (least < 0 || most < 0) {
-        (void)wrong(v, "a token has no number from 0 to 16777215", f);
+        (void)wrong(v, "a token has no number from 0 to 1048575", f);
         return NULL;
     }
     *count = (size_t)most + 1;
