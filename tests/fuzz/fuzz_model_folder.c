@@ -4,11 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fuzz/fuzz.h"
 #include "gpt_config.h"
 #include "trainer/files/safetensors_file.h"
-#include "trainer/vocabulary/vocabulary.h"
+#include "trainer/vocabulary/text_tokens.h"
 
 /* The files that the index may name: a tensor "a", and "b" and "c". */
 static void write_parts(void)
@@ -40,8 +41,8 @@ static void check_config(const char *folder)
     FUZZ_CHECK(a.hidden == 0 || (a.heads % a.kv_heads == 0 && a.theta > 1));
 }
 
-/* The same file as tokenizer.json. */
-static void check_vocabulary(const char *folder)
+/* config.json as tokenizer.json, and the index as lines of texts. */
+static void check_vocabulary(const char *folder, const char *lines)
 {
     static const char text[] = "a 12 it's \xc3\xa9<x>\n\n";
     vocabulary v;
@@ -52,9 +53,14 @@ static void check_vocabulary(const char *folder)
         fuzz_check_text(f.text, NULL);
         return;
     }
-    if (v.count > 0 && vocabulary_prepare(&v, &f))
-        (void)vocabulary_encode(&v, "text", text, sizeof text - 1, true, &list, &f);
-    if (v.count > 0 && f.code != CODE_OK)
+    int descriptor = -1, mask = -1;
+    if (v.count > 0 && vocabulary_prepare(&v, &f) &&
+        vocabulary_encode(&v, "text", text, sizeof text - 1, true, &list, &f) &&
+        text_tokens_open(lines, &v, &descriptor, &mask, &f)) {
+        FUZZ_CHECK(lseek(descriptor, 0, SEEK_END) == 4 * lseek(mask, 0, SEEK_END));
+        (void)close(descriptor);
+        (void)close(mask);
+    } else if (v.count > 0)
         fuzz_check_text(f.text, NULL);
     for (size_t i = 0; i < list.count; ++i)
         FUZZ_CHECK(list.tokens[i] >= 0 && (size_t)list.tokens[i] < v.count);
@@ -92,7 +98,7 @@ void fuzz_target(fuzz_input in)
     (void)fuzz_write("m/tokenizer.json", config.data, config.size);
     (void)fuzz_write("m/model.safetensors.index.json", in.data, in.size);
     check_config(folder);
-    check_vocabulary(folder);
+    check_vocabulary(folder, fuzz_write("m/lines.jsonl", in.data, in.size));
     check_weights(folder);
     fuzz_remove("m");
 }
