@@ -5,10 +5,10 @@
  *     {"text": ...}                        all of it is learnt
  *     {"prompt": ..., "completion": ...}   the completion alone is learnt
  *
- * "prompt" may be "question", "instruction" or "input", or several of them, which are put together
- * in this order, a line each; "completion" may be "response", "output" or "answer". Each line ends
- * with the token that ends a text, and special tokens of the vocabulary are found in it. Any other
- * file is one text, in which they are not.
+ * A prompt may be several of "question", "prompt", "instruction" and "input", which are put together
+ * in this order, a line each; a completion one of "completion", "response", "output" and "answer".
+ * Each text ends with the token that ends texts, and special tokens are found in it. Any other file
+ * is one text, in which they are not, and which ends as it does.
  */
 #ifndef TRAINER_TEXT_TOKENS_H
 #define TRAINER_TEXT_TOKENS_H
