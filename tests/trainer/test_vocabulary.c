@@ -152,8 +152,10 @@ static void added(NO_ROW)
     open_well(write_words("gpt-2"), &v);
     assert_string_equal(encoded(&v, "a<tool>>b<tool>", false), "a|<tool>>|b|<tool>");
     assert_string_equal(encoded(&v, " <|im_end|><tool>", true), " |<|im_end|>|<tool>");
-    TEST_REFUSED(vocabulary_encode(&v, "text", "a<|im_end|>", 11, false, &(token_list){0}, &f),
-        CODE_DATA, "text: the vocabulary has no token for < (3c)");
+    token_list list = {0};
+    TEST_REFUSED(vocabulary_encode(&v, "text", "a<|im_end|>", 11, false, &list, &f), CODE_DATA,
+        "text: the vocabulary has no token for < (3c)");
+    free(list.tokens);
     vocabulary_close(&v);
 }
 
