@@ -9,7 +9,7 @@ packages=(
     gcc libc6-dev make cmake pkg-config
     ocl-icd-opencl-dev opencl-c-headers opencl-clhpp-headers libclblast-dev pocl-opencl-icd
     libcmocka-dev
-    libjansson-dev libturbojpeg0-dev libpng-dev
+    libjansson-dev libpcre2-dev libturbojpeg0-dev libpng-dev
     libopenmpi-dev openmpi-bin
     gnuplot-nox
     ca-certificates

@@ -129,7 +129,7 @@ static bool take(const json_file *c, gpt_arch *a)
     if (!take_size(c, "vocab_size", NAN, &a->vocabulary) || !is_plain(c, gpt2) ||
         !(gpt2 ? take_gpt2(c, a) : take_llama(c, &kinds[k], a)))
         return false;
-    if (eps > 0 && eps < 1 && (a->head > 0 || a->dim % a->heads == 0))
+    if (a->eps > 0 && eps < 1 && (a->head > 0 || a->dim % a->heads == 0))
         return true;
     (void)snprintf(what, sizeof what, "it has %zu heads for a width of %zu, and norms add %g",
         a->heads, a->dim, eps);

@@ -1,12 +1,15 @@
-/* A folder of transformers: the length of config.json in two bytes, config.json, the index of files
- * of weights. What is accepted has sizes that go together, and tensors that can be read. */
+/* A folder of transformers: the length of config.json in two bytes, config.json, which is
+ * tokenizer.json, too, the index of files of weights. What is accepted has sizes that go together,
+ * and tensors that can be read. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fuzz/fuzz.h"
 #include "gpt_config.h"
 #include "trainer/files/safetensors_file.h"
+#include "trainer/vocabulary/text_tokens.h"
 
 /* The files that the index may name: a tensor "a", and "b" and "c". */
 static void write_parts(void)
@@ -34,8 +37,35 @@ static void check_config(const char *folder)
         return;
     }
     FUZZ_CHECK(a.dim > 0 && a.depth > 0 && a.heads > 0 && a.context > 0 && a.vocabulary > 0);
-    FUZZ_CHECK(a.dim % a.heads == 0 && a.eps > 0 && a.eps <= 1);
+    FUZZ_CHECK((a.head > 0 || a.dim % a.heads == 0) && a.eps > 0 && a.eps <= 1);
     FUZZ_CHECK(a.hidden == 0 || (a.heads % a.kv_heads == 0 && a.theta > 1));
+}
+
+/* config.json as tokenizer.json, and the index as lines of texts. */
+static void check_vocabulary(const char *folder, const char *lines)
+{
+    static const char text[] = "a 12 it's \xc3\xa9<x>\n\n";
+    vocabulary v;
+    token_list list = {0};
+    fault f = {0};
+    if (!vocabulary_open(folder, &v, &f)) {
+        FUZZ_CHECK(v.bytes == NULL);
+        fuzz_check_text(f.text, NULL);
+        return;
+    }
+    int descriptor = -1, mask = -1;
+    if (v.count > 0 && vocabulary_prepare(&v, &f) &&
+        vocabulary_encode(&v, "text", text, sizeof text - 1, true, &list, &f) &&
+        text_tokens_open(lines, &v, &descriptor, &mask, &f)) {
+        FUZZ_CHECK(lseek(descriptor, 0, SEEK_END) == 4 * lseek(mask, 0, SEEK_END));
+        (void)close(descriptor);
+        (void)close(mask);
+    } else if (v.count > 0)
+        fuzz_check_text(f.text, NULL);
+    for (size_t i = 0; i < list.count; ++i)
+        FUZZ_CHECK(list.tokens[i] >= 0 && (size_t)list.tokens[i] < v.count);
+    free(list.tokens);
+    vocabulary_close(&v);
 }
 
 static void check_weights(const char *folder)
@@ -65,8 +95,10 @@ void fuzz_target(fuzz_input in)
     write_parts();
     (void)snprintf(folder, sizeof folder, "%s/m", fuzz_folder());
     (void)fuzz_write("m/config.json", config.data, config.size);
+    (void)fuzz_write("m/tokenizer.json", config.data, config.size);
     (void)fuzz_write("m/model.safetensors.index.json", in.data, in.size);
     check_config(folder);
+    check_vocabulary(folder, fuzz_write("m/lines.jsonl", in.data, in.size));
     check_weights(folder);
     fuzz_remove("m");
 }

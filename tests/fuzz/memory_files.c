@@ -305,14 +305,29 @@ TEST_WRAP(int, access, (const char *path, int mode))
     return find(path) != NULL ? 0 : -1;
 }
 
+/* Whether a file lies in it. */
+static bool is_folder(const char *path)
+{
+    const size_t length = strlen(path), skip = path[0] == '/' ? sizeof MEMORY_FOLDER - 1 : 0;
+    for (size_t i = 0; i < count; ++i) {
+        const char *other = files[i].path;
+        size_t k = skip;
+        while (k < length && k < files[i].length && other[k] == path[k])
+            ++k;
+        if (k == length && length < files[i].length && other[k] == '/')
+            return true;
+    }
+    return false;
+}
+
 TEST_WRAP(int, stat, (const char *path, struct stat *info))
 {
     if (!is_ours(path))
         return __real_stat(path, info);
     const memory_file *file = find(path);
-    if (file == NULL)
+    if (file == NULL && !is_folder(path))
         return -1;
-    describe(S_IFREG | 0600, file->size, info);
+    describe(file != NULL ? S_IFREG | 0600 : S_IFDIR | 0700, file != NULL ? file->size : 0, info);
     return 0;
 }
 

@@ -80,7 +80,7 @@ def config_of(kind):
 def values_of(kind):
     name = kind.split("-")[0]
     values = {"general.architecture": name, "general.alignment": 64, "general.name": "a model", "tokenizer.ggml.tokens":
-              [f"<0x{i:02X}>" for i in range(VOCABULARY)], "tokenizer.ggml.scores": [0.5, 1.5], f"{name}.block_count": BLOCKS, f"{name}.context_length": CONTEXT,
+              [f"<0x{i:02X}>" for i in range(VOCABULARY)], "tokenizer.ggml.scores": [0.0] * VOCABULARY, f"{name}.block_count": BLOCKS, f"{name}.context_length": CONTEXT,
               f"{name}.embedding_length": WIDTH, f"{name}.attention.head_count": HEADS, f"{name}.feed_forward_length": HIDDEN}
     if kind == "gpt2":
         values.update({"gpt2.feed_forward_length": 4 * WIDTH, "gpt2.attention.layer_norm_epsilon": 2.0**-10})

@@ -49,17 +49,47 @@ grep '^test loss' out >want
 run --model m $small --import m/model.gguf --test-only
 grep '^test loss' out | cmp -s want - || fail "--import of the file has $(grep '^test loss' out), not $(cat want)"
 
-# --sample writes the texts of tokens: here those of bytes, so that they are what a text gives. Without them, numbers.
+# A text has the tokens of the vocabulary, here those of bytes, and --sample writes their texts; without them, numbers.
 "$python" -c 'import sys; sys.stdout.buffer.write(bytes(b for c in open("text", "rb").read() for b in (c, 0)))' >tokens.bin
-make m llama tokenizer.ggml.model=llama
-run --model m/model.gguf $small --test-only --sample 40
-tail -n 40 out >want
-run --model m/model.gguf $small --data tokens.bin --test-only --sample 40
-tail -n 40 out >have
-grep -v '^[a-z]' want >want.text
-grep -v '^[a-z]' have | cmp -s want.text - || fail "--sample writes: $(cat have); of a text: $(cat want)"
-run --model m $small --data tokens.bin --test-only --sample 40
+bytes="llama tokenizer.ggml.model=llama tokenizer.ggml.add_space_prefix=0"
+make m $bytes
+for data in text tokens.bin; do
+    run --model m/model.gguf $small --data $data --test-only --sample 40
+    sed -n '/^test loss/,$p' out >$data.out
+done
+cmp -s text.out tokens.bin.out || fail "a text gives $(cat text.out), its tokens $(cat tokens.bin.out)"
+printf '{"prompt": "12", "completion": "34"}\n%.0s' $(seq 80) >lines.jsonl
+run --model m/model.gguf $small --data lines.jsonl --lora 2 --epochs 2 --steps 2
+grep -q '^data tokens, [0-9]* train' out || fail "lines of JSON: $(cat out)"
+run --model m $small --data tokens.bin --test-only --sample 1 --temperature 0
 tail -n 1 out | grep -Eq '^[0-9]+ [0-9 ]+$' || fail "without texts of tokens --sample writes no numbers: $(cat out)"
+end=$(tail -n 1 out | awk '{ print $NF }')
+
+# --prompt in place of the first tokens of the tests; the token that ends a text.
+sed 1d text.out | head -c 16 >start
+run --model m/model.gguf $small --test-only --sample 40 --prompt @start
+sed -n '/^test loss/,$p' out | cmp -s text.out - || fail "--prompt of the same tokens goes on otherwise: $(cat out)"
+run --model m/model.gguf $small --test-only --sample 40 --prompt 12
+sed 1,3d out >without
+make m $bytes tokenizer.ggml.bos_token_id=65
+run --model m/model.gguf $small --test-only --sample 40 --prompt 12
+sed 1,3d out | cmp -s without - && fail "a prompt begins without the token that begins a text: $(cat out)"
+make m $bytes tokenizer.ggml.eos_token_id=$end
+run --model m/model.gguf $small --test-only --sample 40 --temperature 0
+sed '1,/^test loss/d' out | head -c -1 | cmp -s start - || fail "token $end does not end the text: $(cat out)"
+
+# prompt CODE TEXT PROMPT: refused before anything is done.
+prompt() {
+    ends $1 "gpt-train: --prompt$2" "$gpt" --model m/model.gguf $small --output-dir none --sample 1 --prompt "$3"
+    [ ! -e none ] || fail "--prompt $3: a run has begun"
+}
+prompt 2 ": '' is not a name or a text" ""
+prompt 2 ": 17 tokens, more than the 16 of --context" 12345678901234567
+prompt 4 ": no-file: No such file" @no-file
+prompt 4 ": byte 1 (ff) is no UTF-8" "$(printf 'a\377')"
+: >empty
+prompt 2 ": empty is empty" @empty
+ends 2 "gpt-train: --prompt: the model has 50257 tokens, and no texts of them" "$gpt" --arch gpt2 --context 16 --steps 1 --sample 1 --prompt x
 
 # Training, to the end and in two parts, and adapters.
 make m llama-tied

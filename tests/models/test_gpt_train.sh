@@ -29,7 +29,7 @@ seq 1000 | head -c 600 >text
 # ---- options ---------------------------------------------------------------------------------------
 run "$gpt" --help
 cp out help
-for option in arch context data train-limit test-limit no-augment sample temperature top-p import export; do
+for option in arch context data train-limit test-limit no-augment sample prompt temperature top-p import export; do
     [ "$(grep -cE -- "^  --$option( |$)" help)" = 1 ] || fail "--help does not say --$option once"
 done
 for option in image-size classes skip-broken; do
@@ -141,6 +141,11 @@ run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40
 cp out sample
 run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40
 cmp -s out sample || fail "another sample: $(cat out sample)"
+sed '1,/^test loss/d' sample | head -c 16 >start
+run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40 --prompt @start
+cmp -s out sample || fail "a prompt of the same tokens goes on otherwise: $(cat out sample)"
+run "$gpt" --resume late/last.ckpt --test-only --data text --sample 4 --prompt "two words"
+sed '1,/^test loss/d' out | grep -q '^two words' || fail "the prompt is not there: $(cat out)"
 run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40 --top-p 0.000001
 cp out sample
 run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40 --temperature 0

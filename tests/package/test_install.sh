@@ -9,7 +9,7 @@
 # Clients in C11 and C++17 by find_package (shared, static, a plugin of the static library) and pkg-config; one in C++17
 # with CL/opencl.hpp and two threads on its queue; add_subdirectory without cmocka, static and shared. The build type
 # where none is given. Label long: a read-only clone built in another folder, hardened; a build without libturbojpeg,
-# libpng, jansson and MPI; exported symbols are the functions of the headers; soname, rpath, hardening, man pages.
+# libpng, jansson, PCRE2 and MPI; exported symbols are the functions of the headers; soname, rpath, hardening, man pages.
 export LC_ALL=C # a decimal point in every locale
 source=$1 build=$2 cc=$3 cxx=$4 flags=$5
 folder=$(mktemp -d) || exit 2
@@ -300,7 +300,7 @@ if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
     cd "$folder/clone" || exit 2
     # shellcheck disable=SC2086 # words
     quietly "cmake -B in a read-only clone" $user cmake -B "$folder/elsewhere" -DCMAKE_C_COMPILER="$cc" \
-        -DCLPRUNE_TESTS=OFF -DCLPRUNE_IMAGES=OFF -DCLPRUNE_JANSSON=OFF -DCLPRUNE_MPI=OFF &&
+        -DCLPRUNE_TESTS=OFF -DCLPRUNE_IMAGES=OFF -DCLPRUNE_JANSSON=OFF -DCLPRUNE_PCRE2=OFF -DCLPRUNE_MPI=OFF &&
         { grep -q 'clprune: no MPI' "$folder/log" || breach "cmake does not say that there is no MPI"; } &&
         quietly "building a read-only clone" $user cmake --build "$folder/elsewhere" --parallel 2
     nm -D "$folder/elsewhere/lib/libclprune.so" | grep -q '__[a-z]*_chk@' ||

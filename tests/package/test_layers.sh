@@ -60,7 +60,8 @@ check_trainer() {
         model=${model#examples/}
         model=${model%/}
         case $model in trainer | pytorch | '*') continue ;; esac
-        for file in $(grep -rlwi --include="*.[ch]" -e "$model" -e "$model[_-][a-z0-9_-]*" examples/trainer); do
+        for file in $(grep -rwi --include="*.[ch]" -e "$model" -e "$model[_-][a-z0-9_-]*" examples/trainer |
+            grep -v '"gpt-2"' | cut -d: -f1 | sort -u); do # which is the name of a way to cut texts, in files
             breach "$file names $model; examples/trainer knows no model"
         done
         for file in $(find examples/trainer -name '*.[ch]'); do

@@ -6,7 +6,7 @@
 #include "support/gguf_text.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
-#include "trainer/files/tensors/gguf_words.h"
+#include "trainer/files/tensors/gguf_file.h"
 
 typedef struct golden_block {
     const char *name;
@@ -227,78 +227,6 @@ static void cut_off(NO_ROW)
     gguf_close(&g);
 }
 
-/* Tokens of both kinds, and of one that is not known. */
-#define TOKENS "GGUF 4:3 8:0 8:2 s:tokenizer.ggml.tokens 4:9 4:8 "
-static const struct {
-    const char *text, *words[6];
-} vocabularies[] = {
-    {TOKENS "8:5 s:abc s:\xc4\xa0the\xc3\xa9\xc4\x8a s:<|im_start|> 8:0 s:\xe2\x96\x81\xc5\x83\xff "
-            "s:tokenizer.ggml.model 4:8 s:gpt2",
-        {"abc", " the\xe9\n", "<|im_start|>", "", "\xe2\x96\x81\xad\xff"}},
-    {TOKENS "8:5 s:\xe2\x96\x81the\xe2\x96\x81\xc3\xa9 s:<0x0A> s:<0xg0> s:<s> s:<0xFF> "
-            "s:tokenizer.ggml.model 4:8 s:llama",
-        {" the \xc3\xa9", "\n", "<0xg0>", "<s>", "\xff"}},
-    {TOKENS "8:1 s:abc s:tokenizer.ggml.model 4:8 s:bert", {NULL}},
-    {TOKENS "8:0 s:tokenizer.ggml.model 4:8 s:llama", {NULL}},
-    {"GGUF 4:3 8:0 8:1 s:tokenizer.ggml.model 4:8 s:llama", {NULL}},
-    {"GGUF 4:3 8:0 8:2 s:tokenizer.ggml.tokens 4:9 4:4 8:1 4:7 s:tokenizer.ggml.model 4:8 s:llama",
-        {NULL}},
-};
-
-static void vocabulary(NO_ROW)
-{
-    const char *folder = test_folder();
-    for (size_t i = 0; i < COUNT_OF(vocabularies); i++) {
-        gguf_file g;
-        gguf_words w;
-        size_t length, count = 0;
-        TEST_GOOD(open_text(folder, vocabularies[i].text, &g, &f));
-        gguf_close(&g);
-        TEST_GOOD(gguf_words_read(test_text("%s/file.gguf", folder), &w, &f));
-        for (; vocabularies[i].words[count] != NULL; count++) {
-            const char *want = vocabularies[i].words[count];
-            assert_true(count < w.count);
-            const char *have = gguf_words_of(&w, count, &length);
-            assert_int_equal(length, strlen(want));
-            assert_memory_equal(have, want, length);
-        }
-        assert_int_equal(w.count, count);
-        gguf_words_close(&w);
-    }
-    gguf_words w;
-    TEST_REFUSED(gguf_words_read(folder, &w, &f), CODE_DATA, "it is a folder");
-}
-
-/* Every byte is the text of one character, as GPT-2's encoder has them. */
-static void byte_alphabet(NO_ROW)
-{
-    char text[8192];
-    const char *folder = test_folder();
-    gguf_words w;
-    unsigned next = 0x100;
-    size_t used = (size_t)snprintf(
-        text, sizeof text, "GGUF 4:3 8:0 8:2 s:tokenizer.ggml.tokens 4:9 4:8 8:256 ");
-    for (unsigned byte = 0; byte < 256; byte++) {
-        const bool printed = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
-        const unsigned c = printed ? byte : next++;
-        used += (size_t)(c < 128 ? snprintf(text + used, sizeof text - used, "s:%c ", (char)c)
-                                 : snprintf(text + used, sizeof text - used, "8:2 x:%x x:%x ",
-                                       0xc0 | c >> 6, 0x80 | (c & 0x3f)));
-    }
-    (void)snprintf(text + used, sizeof text - used, "s:tokenizer.ggml.model 4:8 s:gpt2");
-    gguf_file g;
-    TEST_GOOD(open_text(folder, text, &g, &f));
-    gguf_close(&g);
-    TEST_GOOD(gguf_words_read(test_text("%s/file.gguf", folder), &w, &f));
-    assert_int_equal(w.count, 256);
-    for (size_t byte = 0; byte < 256; byte++) {
-        size_t length;
-        const char *have = gguf_words_of(&w, byte, &length);
-        assert_true(length == 1 && (unsigned char)have[0] == byte);
-    }
-    gguf_words_close(&w);
-}
-
 int main(void)
 {
     test_list list = {0};
@@ -307,8 +235,6 @@ int main(void)
     test_add(&list, tensors, NULL, "tensors");
     test_add(&list, heads, NULL, "rows of heads");
     test_add(&list, bad_files, NULL, "bad files");
-    test_add(&list, vocabulary, NULL, "texts of tokens");
-    test_add(&list, byte_alphabet, NULL, "the alphabet of bytes");
     test_add(&list, cut_off, NULL, "files that are cut off");
     return test_run_on_host("gguf", &list);
 }

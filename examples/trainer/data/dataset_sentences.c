@@ -304,7 +304,7 @@ static bool open_files(const char *path, const dataset_options *options, sentenc
 {
     token_file files[2];
     bool good =
-        token_files_open(path, options->classes, options->resumed, files, &source->checksum, f);
+        token_files_open(path, options->classes, NULL, options->resumed, files, &source->checksum, f);
     const bool split = files[1].path == NULL;
     for (int i = 0; i < 2; ++i) {
         s->files[i].file = files[i];

@@ -169,8 +169,8 @@ static bool open_files(
     const char *path, const dataset_options *options, text *t, dataset_source *source, fault *f)
 {
     const uint32_t limits[2] = {options->train_limit, options->test_limit};
-    bool good =
-        token_files_open(path, options->classes, options->resumed, t->files, &source->checksum, f);
+    bool good = token_files_open(
+        path, options->classes, options->model, options->resumed, t->files, &source->checksum, f);
     if (good) {
         const token_file *file = &t->files[0];
         const bool split = t->files[1].path == NULL;

@@ -14,6 +14,7 @@
 #include "trainer/data/file_kind.h"
 #include "trainer/data/fnv.h"
 #include "trainer/files/plain_file.h"
+#include "trainer/vocabulary/text_tokens.h"
 
 enum { HEADER = 256 * 4, PIECE = 4096, PIECES = 4096 /* that are checked */ };
 
@@ -141,8 +142,8 @@ uint64_t token_files_drawn(uint64_t checksum)
     return fnv1a(checksum, "drawn", sizeof "drawn");
 }
 
-bool token_files_open(const char *path, uint32_t vocabulary, uint64_t resumed, token_file files[2],
-    uint64_t *checksum, fault *f)
+bool token_files_open(const char *path, uint32_t tokens, const char *model, uint64_t resumed,
+    token_file files[2], uint64_t *checksum, fault *f)
 {
     uint64_t checksums[2] = {0};
     char *paths[2];
@@ -152,7 +153,7 @@ bool token_files_open(const char *path, uint32_t vocabulary, uint64_t resumed, t
         const uint64_t alone = fnv1a(FNV_START, checksums, sizeof checksums);
         if (i == 1 && (resumed == alone || resumed == token_files_drawn(alone)))
             break;
-        good = token_file_open(paths[i], vocabulary, &files[i], &checksums[i], f);
+        good = token_file_open(paths[i], tokens, model, &files[i], &checksums[i], f);
     }
     *checksum = fnv1a(FNV_START, checksums, sizeof checksums);
     free(paths[0]);
@@ -236,8 +237,30 @@ static bool take_header(token_file *file, uint64_t size, fault *f)
     return true;
 }
 
+/* Puts the tokens of a text in its place, if --model has a vocabulary. */
+static bool take_text(token_file *file, const char *model, uint64_t *size, fault *f)
+{
+    vocabulary v;
+    struct stat info;
+    const int text = file->descriptor;
+    int descriptor;
+    if (model == NULL || !vocabulary_open(model, &v, f))
+        return model == NULL;
+    const bool good =
+        v.count == 0 || (vocabulary_prepare(&v, f) &&
+                            text_tokens_open(file->path, &v, &descriptor, &file->mask, f));
+    if (good && v.count > 0) {
+        (void)close(text);
+        file->descriptor = descriptor;
+        file->width = 4;
+        *size = fstat(descriptor, &info) == 0 ? (uint64_t)info.st_size : 0;
+    }
+    vocabulary_close(&v);
+    return good;
+}
+
 /* Fills in width, data and count. */
-static bool take_layout(token_file *file, uint64_t size, fault *f)
+static bool take_layout(token_file *file, const char *model, uint64_t size, fault *f)
 {
     const bool binary = file_kind_ends_with(file->path, ".bin");
     file->width = !binary ? 1 : file->vocabulary > 1 << 16 ? 4 : 2;
@@ -247,11 +270,14 @@ static bool take_layout(token_file *file, uint64_t size, fault *f)
                                binary ? FILE_KIND_OF_TOKENS : FILE_KIND_OF_TEXT,
                                binary ? "tokens" : "a text, or tokens in NAME.bin", f))
         return false;
-    if (!binary && file->vocabulary != TOKEN_BYTES)
+    if (!binary && !take_text(file, model, &size, f))
+        return false;
+    if (file->width == 1 && file->vocabulary != TOKEN_BYTES)
         return fault_set(f, CODE_USAGE,
             "%s: a text has a vocabulary of %d, its bytes; the model's has %" PRIu32
-            "; tokens are in files whose names end with .bin",
-            file->path, TOKEN_BYTES, file->vocabulary);
+            ", and %s; tokens are in files whose names end with .bin",
+            file->path, TOKEN_BYTES, file->vocabulary,
+            model == NULL ? "takes texts with --model FILE.gguf" : "no texts of them");
     file->count = (size - file->data) / file->width;
     if (size == file->data)
         return fault_set(f, CODE_DATA, "%s: it is empty", file->path);
@@ -358,19 +384,18 @@ static bool take_mask(token_file *file, fault *f)
     return good;
 }
 
-bool token_file_open(
-    const char *path, uint32_t vocabulary, token_file *file, uint64_t *checksum, fault *f)
+bool token_file_open(const char *path, uint32_t tokens, const char *model, token_file *file,
+    uint64_t *checksum, fault *f)
 {
     const char *why;
     uint64_t size;
-    *file =
-        (token_file){.descriptor = -1, .mask = -1, .vocabulary = vocabulary, .path = strdup(path)};
+    *file = (token_file){.descriptor = -1, .mask = -1, .vocabulary = tokens, .path = strdup(path)};
     bool good = file->path != NULL || fault_set(f, CODE_MEMORY, "%s: out of memory", path);
     if (good) {
         file->descriptor = plain_file_descriptor(path, &size, &why);
         good = file->descriptor >= 0 || fault_set(f, CODE_DATA, "%s: %s", path, why);
     }
-    good = good && take_layout(file, size, f) &&
+    good = good && take_layout(file, model, size, f) &&
            (!file_kind_ends_with(path, ".bin") || take_mask(file, f)) &&
            check_pieces(file, checksum, f);
     if (!good)

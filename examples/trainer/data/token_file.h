@@ -3,11 +3,12 @@
  * endian:
  *
  *     as llm.c writes them     256 int32, the first 20240520, version 1, number of tokens; then
- * uint16. 20240801, version 7: then uint32 others, as nanoGPT       uint16; uint32 where the
- * vocabulary needs it
+ *                              uint16. 20240801, version 7: then uint32
+ *     others, as nanoGPT       uint16; uint32 where the vocabulary needs it
  *
- * Any other file is a text, whose bytes are the tokens. Beside NAME.bin may lie NAME.mask, a byte
- * for each token: 0 where it is given, and not to be learnt.
+ * Beside NAME.bin may lie NAME.mask, a byte for each token: 0 where it is given, and not to be
+ * learnt. Any other file is a text, whose tokens are those of a model's vocabulary (text_tokens.h),
+ * or its bytes.
  *
  * A file stays open and is read as it is asked for, by any thread. Faults name it: CODE_DATA,
  * CODE_MEMORY.
@@ -32,10 +33,11 @@ typedef struct token_file {
     uint64_t zeros;       /* tokens 0 among those that were checked */
 } token_file;
 
-/* Opens and checks a file; of tokens up to 16 MiB of them, spread over the file. *checksum: of its
+/* Opens and checks a file; of tokens up to 16 MiB of them, spread over the file. tokens: of the
+ * vocabulary. model: NULL, or the file or folder with the vocabulary of texts. *checksum: of its
  * size and what was checked. On failure *file needs no closing. */
-bool token_file_open(
-    const char *path, uint32_t vocabulary, token_file *file, uint64_t *checksum, fault *f);
+bool token_file_open(const char *path, uint32_t tokens, const char *model, token_file *file,
+    uint64_t *checksum, fault *f);
 void token_file_close(token_file *file); /* accepts {0} */
 
 /*
@@ -48,8 +50,8 @@ void token_file_close(token_file *file); /* accepts {0} */
  *
  * On failure the caller closes both.
  */
-bool token_files_open(const char *path, uint32_t vocabulary, uint64_t resumed, token_file files[2],
-    uint64_t *checksum, fault *f);
+bool token_files_open(const char *path, uint32_t tokens, const char *model, uint64_t resumed,
+    token_file files[2], uint64_t *checksum, fault *f);
 
 /* The checksum of a run whose sentences were drawn (dataset_sentences.c). */
 uint64_t token_files_drawn(uint64_t checksum);

@@ -104,7 +104,8 @@ struct options {
     uint64_t gradient_check;   /* batches; 0: none */
     uint64_t gradient_draws;   /* per batch */
     uint64_t sample;           /* tokens; 0: none */
-    double temperature, top_p; /* of it: sample.h */
+    const char *prompt;        /* of it: sample.h; NULL: the first tokens of the tests */
+    double temperature, top_p; /* likewise */
     const char *model_folder;  /* NULL: the model is `arch` */
     const char *train, *lora;  /* NULL: all is trained; no adapters */
     double lora_alpha;         /* 0: twice the rank */

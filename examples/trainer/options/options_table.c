@@ -90,10 +90,11 @@ static const option_row rows[] = {
         "files (MNIST), or with train/CLASS/*.jpg and val/CLASS/*.jpg (ImageNet)",
         NEEDS_NOTHING, OF_IMAGES, RANKS_PLACE),
     TEXT("data", OPTION_TAKE, data, "generated|FILE|DIR",
-        "\"generated\" (the default); a text, whose bytes are the tokens, for models of 256; a "
-        "file "
-        "NAME.bin of tokens, as nanoGPT or llm.c write them; or a folder with train.bin or "
-        "train.txt. Tests are on the file with val in place of train in its name, else on the last "
+        "\"generated\" (the default); a text, or NAME.jsonl with lines of \"text\", or of "
+        "\"prompt\" and \"completion\", whose tokens are those of --model's vocabulary, or its "
+        "bytes for models of 256; a file NAME.bin of tokens, as nanoGPT or llm.c write them; or a "
+        "folder with train.bin or train.txt. Tests are on the file with val in place of train in "
+        "its name, else on the last "
         "tenth",
         NEEDS_NOTHING, OF_TEXTS, RANKS_PLACE),
     TEXT("data", OPTION_TAKE, data, "generated|FILE|DIR",
@@ -351,8 +352,12 @@ static const option_row rows[] = {
     FLAG(
         "test-only", OPTION_FORGET, test_only, "test the weights of --resume or --import and exit"),
     COUNT("sample", OPTION_FORGET, sample, 1, 1000000,
-        "at the end, write N tokens that follow the first ones of the tests, drawn as the model "
-        "expects them",
+        "at the end, write up to N tokens that follow --prompt, or the first tokens of the tests, "
+        "drawn as the model expects them; the token that ends a text ends them",
+        NEEDS_NOTHING, OF_TEXTS, RANKS_OWN),
+    TEXT("prompt", OPTION_FORGET, prompt, "TEXT|@FILE",
+        "with --sample: write what follows this text, or that of a file, in place of the first "
+        "tokens of the tests; special tokens of the vocabulary are found in it",
         NEEDS_NOTHING, OF_TEXTS, RANKS_OWN),
     REAL("temperature", OPTION_FORGET, temperature, 0, 100,
         "with --sample: draw from the softmax of the logits / X; 0: take the likeliest token; "

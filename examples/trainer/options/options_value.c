@@ -138,7 +138,7 @@ static bool set_flag(const option_row *row, const char *text, options *o, fault 
 static bool set_text(const option_row *row, const char *text, options *o, fault *f)
 {
     if (text[0] == '\0')
-        return bad_value(row, text, "a name", f);
+        return bad_value(row, text, "a name or a text", f);
     *(const char **)field(row, o) = text;
     return true;
 }

@@ -20,7 +20,6 @@
 #include "trainer/options/options.h"
 #include "trainer/run/run.h"
 #include "trainer/run/run_ranks.h"
-#include "trainer/run/sample.h"
 #include "trainer/run/summary.h"
 
 /* How --data, --epochs and options of the optimizer change a resumed run. */
@@ -366,7 +365,7 @@ static bool train_or_test(options *o, fault *f)
         if (o->adapters != NULL && !is_stopped(&r))
             good = good && write_adapters(&r, f);
         if (!is_stopped(&r))
-            good = good && sample_print(&r.s, f);
+            good = good && sample_print(&r.s, &r.sample, f);
         good = good && session_swap_means(&r.s, f);
         good = good && compare_and_summarise(&r, &check, f);
     }

@@ -180,7 +180,8 @@ bool run_open(options *o, training_run *r, fault *f)
                 (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
                 (o->adapters == NULL || adapters_probe(o->adapters, f)) &&
                 (o->import_file == NULL || weights_probe(o->model, o->import_file, f)) &&
-                session_prepare(s, &c, f) && open_device(s, f);
+                session_prepare(s, &c, f) && sample_open(s, &r->sample, f) &&
+                open_device(s, f);
     bool agreed = false;
     if (choose_together(o)) { /* a rank that has failed would be waited for */
         good = run_ranks_all(o, good, f);
@@ -212,6 +213,7 @@ void run_close(training_run *r)
     tensorboard_close(&r->board);
     auto_keep_close(r->s.automatic);
     session_close(&r->s);
+    sample_close(&r->sample);
     free(r->checkpoint_path);
     free(r->best_path);
     free(r->stages.list);

@@ -19,6 +19,7 @@
 #include "trainer/report/csv_log.h"
 #include "trainer/report/tensorboard.h"
 #include "trainer/run/run_position.h"
+#include "trainer/run/sample.h"
 #include "trainer/session/session.h"
 
 /* The position of a run, besides session.step; a resumed run continues it. */
@@ -60,6 +61,7 @@ typedef struct training_run {
     uint64_t compared; /* steps when all ranks had the same parameters */
     run_pace pace;     /* of the present epoch, then of all ranks */
     progress progress;
+    sample_start sample;
 
     run_position at;
     run_stages stages;

@@ -1,6 +1,7 @@
 #include "trainer/run/sample.h"
 
 #include <CL/cl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +10,10 @@
 #include "trainer/base/stop.h"
 #include "trainer/base/try.h"
 #include "trainer/data/rng.h"
-#include "trainer/files/tensors/gguf_words.h"
+#include "trainer/data/token_file.h"
+#include "trainer/vocabulary/text_tokens.h"
 
-enum { PROMPT = 32 };
+enum { FIRST = 32 }; /* tokens of the tests */
 
 typedef struct sampler {
     session *s;
@@ -21,7 +23,7 @@ typedef struct sampler {
     size_t first, read; /* the first token of the context; how many from it on the writer took */
     float *values;      /* (2 * vocabulary) logits, and room to sort them */
     clprune_mat logits;
-    gguf_words words; /* of the vocabulary of --model FILE */
+    const sample_start *start;
 } sampler;
 
 /* Gives the writer its next token. */
@@ -123,15 +125,21 @@ static void print_byte(int byte)
     (void)putchar(control && byte != '\n' && byte != '\t' ? '?' : byte);
 }
 
+static void print_text(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; ++i)
+        print_byte((unsigned char)text[i]);
+}
+
 static void print_token(const sampler *w, int32_t token)
 {
+    const vocabulary *words = &w->start->words;
     size_t length;
-    if (dataset_is_text(w->s->data)) {
+    if ((size_t)token < words->count) {
+        const char *text = vocabulary_text(words, (size_t)token, &length);
+        print_text(text, length);
+    } else if (dataset_is_text(w->s->data) || (words->count == 0 && w->start->text != NULL)) {
         print_byte(token);
-    } else if ((size_t)token < w->words.count) {
-        const char *bytes = gguf_words_of(&w->words, (size_t)token, &length);
-        for (size_t i = 0; i < length; ++i)
-            print_byte((unsigned char)bytes[i]);
     } else {
         (void)printf("%d ", (int)token);
     }
@@ -147,27 +155,41 @@ static clprune_status open_writer(sampler *w)
         s->context, CLPRUNE_MEMORY_WORKSPACE, "logits", 1, w->vocabulary, &w->logits);
 }
 
-static bool write_all(sampler *w, size_t count, fault *f)
+/* Reads the first tokens of the tests. */
+static bool read_tests(sampler *w, fault *f)
 {
-    session *s = w->s;
     const uint32_t first = 0;
     int32_t *labels = malloc(w->context * sizeof *labels);
     fault wrong = {0};
-    bool good = labels != NULL || fault_set(f, CODE_MEMORY, "out of memory");
-    good = good && (dataset_batch(s->data, DATASET_TEST, &first, 1, NULL, (uint8_t *)w->tokens,
-                        labels, &wrong) ||
-                       feed_check(f, &wrong));
+    const bool good = labels != NULL ? dataset_batch(w->s->data, DATASET_TEST, &first, 1, NULL,
+                                           (uint8_t *)w->tokens, labels, &wrong) ||
+                                           feed_check(f, &wrong)
+                                     : fault_set(f, CODE_MEMORY, "out of memory");
     free(labels);
-    good = good && fault_check(f, s->context, open_writer(w), "making room for --sample");
     for (size_t i = 0; good && i < w->begun; ++i)
         print_token(w, w->tokens[i]);
+    return good;
+}
+
+static bool write_all(sampler *w, size_t count, fault *f)
+{
+    session *s = w->s;
+    const sample_start *start = w->start;
+    bool good = start->text != NULL || read_tests(w, f);
+    if (start->text != NULL) {
+        memcpy(w->tokens, start->prompt.tokens, w->begun * sizeof *w->tokens);
+        print_text(start->text, start->length);
+    }
+    good = good && fault_check(f, s->context, open_writer(w), "making room for --sample");
     for (size_t i = 0; good && i < count && stop_signal() == 0; ++i) {
         good = look(w, w->begun + i, f);
-        if (good) {
-            w->tokens[w->begun + i] = draw(w, (uint32_t)i);
-            print_token(w, w->tokens[w->begun + i]);
-            (void)fflush(stdout);
-        }
+        if (!good)
+            break;
+        const int32_t token = w->tokens[w->begun + i] = draw(w, (uint32_t)i);
+        if (vocabulary_ends(&start->words, token))
+            break;
+        print_token(w, token);
+        (void)fflush(stdout);
     }
     (void)putchar('\n');
     clprune_buffer_release(s->context, w->logits.buffer);
@@ -175,27 +197,87 @@ static bool write_all(sampler *w, size_t count, fault *f)
     return good;
 }
 
-/* The words of a GGUF file, if --model has one. */
-static bool read_words(sampler *w, fault *f)
-{
-    const char *path = w->s->options->model_folder;
-    return path == NULL || !gguf_begins(path) || gguf_words_read(path, &w->words, f);
-}
-
-bool sample_print(session *s, fault *f)
+bool sample_print(session *s, const sample_start *start, fault *f)
 {
     const size_t count = (size_t)s->options->sample;
-    sampler w = {.s = s, .context = s->sizes.context, .vocabulary = s->sizes.classes};
+    sampler w = {
+        .s = s, .context = s->sizes.context, .vocabulary = s->sizes.classes, .start = start};
     if (count == 0)
         return true;
-    w.begun = w.context < PROMPT ? w.context : PROMPT;
-    w.tokens = calloc(w.context + PROMPT + count, sizeof *w.tokens);
+    w.begun = start->text != NULL ? start->prompt.count : w.context < FIRST ? w.context : FIRST;
+    w.tokens = calloc(w.context + w.begun + count, sizeof *w.tokens);
     w.values = malloc(2 * w.vocabulary * sizeof *w.values);
     const bool good =
         (w.tokens != NULL && w.values != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
-    const bool written = good && read_words(&w, f) && write_all(&w, count, f);
-    gguf_words_close(&w.words);
+    const bool written = good && write_all(&w, count, f);
     free(w.tokens);
     free(w.values);
     return written;
+}
+
+/* ---- the prompt --------------------------------------------------------------------------------
+ */
+
+static bool read_prompt(const char *prompt, sample_start *start, fault *f)
+{
+    fault unread = {.code = CODE_OK};
+    const bool file = prompt[0] == '@';
+    start->text = file ? text_tokens_read(prompt + 1, &start->length, &unread) : strdup(prompt);
+    if (start->text == NULL)
+        return fault_set(f, file ? unread.code : CODE_MEMORY, "--prompt: %s",
+            file ? unread.text : "out of memory");
+    if (!file)
+        start->length = strlen(prompt);
+    return start->length > 0 || fault_set(f, CODE_USAGE, "--prompt: %s is empty", prompt + 1);
+}
+
+static bool take_words(sample_start *start, fault *f)
+{
+    vocabulary *words = &start->words;
+    token_list *list = &start->prompt;
+    return vocabulary_prepare(words, f) &&
+           (words->begin == VOCABULARY_NONE || token_list_add(list, words->begin, f)) &&
+           vocabulary_encode(words, "--prompt", start->text, start->length, true, list, f);
+}
+
+static bool take_bytes(sample_start *start, fault *f)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < start->length; ++i)
+        good = token_list_add(&start->prompt, (unsigned char)start->text[i], f);
+    return good;
+}
+
+bool sample_open(const session *s, sample_start *start, fault *f)
+{
+    const options *o = s->options;
+    const size_t tokens = s->sizes.classes;
+    if (o->sample == 0)
+        return true;
+    if (o->model_folder != NULL && !vocabulary_open(o->model_folder, &start->words, f))
+        return false;
+    if (o->prompt == NULL)
+        return true;
+    if (start->words.count == 0 && tokens != TOKEN_BYTES)
+        return fault_set(f, CODE_USAGE,
+            "--prompt: the model has %zu tokens, and no texts of them; --model FILE.gguf has both",
+            tokens);
+    if (!read_prompt(o->prompt, start, f) ||
+        !(start->words.count > 0 ? take_words(start, f) : take_bytes(start, f)))
+        return false;
+    for (size_t i = 0; i < start->prompt.count; ++i)
+        if ((size_t)start->prompt.tokens[i] >= tokens)
+            return fault_set(f, CODE_DATA, "--prompt: token %" PRId32 "; the model has %zu",
+                start->prompt.tokens[i], tokens);
+    return start->prompt.count <= s->sizes.context ||
+           fault_set(f, CODE_USAGE, "--prompt: %zu tokens, more than the %zu of --context",
+               start->prompt.count, s->sizes.context);
+}
+
+void sample_close(sample_start *start)
+{
+    vocabulary_close(&start->words);
+    free(start->text);
+    free(start->prompt.tokens);
+    *start = (sample_start){0};
 }

@@ -61,6 +61,7 @@ static dataset_options data_wanted(session *s, const checkpoint *c)
         wanted.context = s->sizes.context;
         wanted.classes = (uint32_t)s->sizes.classes;
         wanted.labels = (uint32_t)s->sizes.labels;
+        wanted.model = o->model_folder;
         return wanted;
     }
     const bool generated = strcmp(o->data, "generated") == 0;

@@ -1,0 +1,214 @@
+#include "trainer/vocabulary/text_tokens.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trainer/data/file_kind.h"
+#include "trainer/files/json_load.h"
+#include "trainer/files/plain_file.h"
+
+char *text_tokens_read(const char *path, size_t *length, fault *f)
+{
+    uint64_t bytes;
+    const char *why;
+    FILE *stream = plain_file_open(path, &bytes, &why);
+    if (stream == NULL) {
+        (void)fault_set(f, CODE_DATA, "%s: %s", path, why);
+        return NULL;
+    }
+    char *text = bytes < SIZE_MAX ? malloc((size_t)bytes + 1) : NULL;
+    *length = text != NULL ? fread(text, 1, (size_t)bytes, stream) : 0;
+    if (text == NULL)
+        (void)fault_set(f, CODE_MEMORY, "%s: no memory for its %" PRIu64 " bytes", path, bytes);
+    else if (*length < bytes) {
+        (void)fault_set(f, CODE_DATA, "%s: cannot be read", path);
+        free(text);
+        text = NULL;
+    } else
+        text[*length] = '\0';
+    (void)fclose(stream);
+    return text;
+}
+
+/* The files that are written, and the tokens of one text. */
+typedef struct output {
+    const char *path;
+    const vocabulary *v;
+    token_list list;
+    FILE *tokens, *mask;
+} output;
+
+static bool put_tokens(output *o, bool learnt, fault *f)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < o->list.count; ++i) {
+        unsigned char bytes[4];
+        for (size_t k = 0; k < sizeof bytes; ++k)
+            bytes[k] = (unsigned char)((uint32_t)o->list.tokens[i] >> (8 * k));
+        good = fwrite(bytes, sizeof bytes, 1, o->tokens) == 1 &&
+               (o->mask == NULL || fputc(learnt, o->mask) != EOF);
+    }
+    o->list.count = 0;
+    return good || fault_set_file(f, "write the tokens of", o->path, errno);
+}
+
+#if TRAINER_JANSSON
+
+enum { NAMES = 4 };
+static const char *const prompts[NAMES] = {"question", "prompt", "instruction", "input"};
+static const char *const answers[NAMES] = {"completion", "response", "output", "answer"};
+
+/* Puts those of `names` that a line has together, a line each; *found counts them. */
+static char *join(const json_t *line, const char *const *names, size_t *length, size_t *found)
+{
+    size_t room = 1;
+    for (size_t i = 0; i < NAMES; ++i)
+        room += json_string_length(json_object_get(line, names[i])) + 1;
+    char *text = malloc(room);
+    *length = *found = 0;
+    for (size_t i = 0; text != NULL && i < NAMES; ++i) {
+        const json_t *part = json_object_get(line, names[i]);
+        const size_t size = json_string_length(part);
+        *found += json_is_string(part);
+        if (size > 0 && *length > 0)
+            text[(*length)++] = '\n';
+        if (size > 0)
+            memcpy(text + *length, json_string_value(part), size);
+        *length += size;
+    }
+    if (text != NULL)
+        text[*length] = '\0';
+    return text;
+}
+
+/* Adds the tokens of a text, and at the end of a line the one that ends it, unless it is there. */
+static bool put_text(
+    output *o, const char *name, const char *text, size_t length, bool learnt, bool ends, fault *f)
+{
+    token_list *l = &o->list;
+    return vocabulary_encode(o->v, name, text, length, true, l, f) &&
+           (!ends || o->v->ends_count == 0 ||
+               (l->count > 0 && l->tokens[l->count - 1] == o->v->ends[0]) ||
+               token_list_add(l, o->v->ends[0], f)) &&
+           put_tokens(o, learnt, f);
+}
+
+static bool put_answer(output *o, const char *name, const json_t *line, fault *f)
+{
+    size_t length, size, found, answered;
+    char *prompt = join(line, prompts, &length, &found);
+    char *answer = join(line, answers, &size, &answered);
+    bool good =
+        (prompt != NULL && answer != NULL) || fault_set(f, CODE_MEMORY, "%s: no memory", name);
+    good = good &&
+           ((found > 0 && answered == 1) ||
+               fault_set(f, CODE_DATA,
+                   "%s: %zu prompts and %zu answers, expected \"text\", or \"prompt\" and "
+                   "\"completion\"%s",
+                   name, found, answered,
+                   json_object_get(line, "messages") != NULL
+                       ? "; \"messages\" take a model's template, which tokens.py follows"
+                       : "")) &&
+           put_text(o, name, prompt, length, false, false, f) &&
+           put_text(o, name, answer, size, true, true, f);
+    free(prompt);
+    free(answer);
+    return good;
+}
+
+static bool put_line(output *o, const char *name, const char *bytes, size_t length, fault *f)
+{
+    json_error_t error;
+    bool starved;
+    json_t *line = json_load_text(bytes, length, &error, &starved);
+    const json_t *text = json_object_get(line, "text");
+    bool good = starved ? fault_set(f, CODE_MEMORY, "%s: no memory", name)
+                : !json_is_object(line)
+                    ? fault_set(f, CODE_DATA, "%s: no JSON object%s%s", name,
+                          line == NULL ? ": " : "", line == NULL ? error.text : "")
+                    : true;
+    good = good && (json_is_string(text) ? put_text(o, name, json_string_value(text),
+                                               json_string_length(text), true, true, f)
+                                         : put_answer(o, name, line, f));
+    json_decref(line);
+    return good;
+}
+
+static bool put_lines(output *o, const char *text, size_t length, fault *f)
+{
+    char name[MESSAGE_SIZE / 2];
+    size_t number = 1;
+    bool good = true;
+    for (const char *end; good && length > 0; ++number) {
+        end = memchr(text, '\n', length);
+        const size_t size = end != NULL ? (size_t)(end - text) : length;
+        (void)snprintf(name, sizeof name, "%.200s: line %zu", o->path, number);
+        if (strspn(text, " \t\r") < size)
+            good = put_line(o, name, text, size, f);
+        length -= end != NULL ? size + 1 : size;
+        text += size + 1;
+    }
+    return good;
+}
+
+#else
+
+static bool put_lines(output *o, const char *text, size_t length, fault *f)
+{
+    (void)text, (void)length;
+    return fault_set(f, CODE_USAGE,
+        "%s: this program was built without jansson and cannot read JSON; install libjansson-dev "
+        "and build again",
+        o->path);
+}
+
+#endif
+
+/* A descriptor of a file that was written, which is closed. */
+static int keep(const output *o, FILE *stream, fault *f)
+{
+    const int descriptor = fflush(stream) == 0 ? fcntl(fileno(stream), F_DUPFD_CLOEXEC, 3) : -1;
+    if (descriptor < 0)
+        (void)fault_set_file(f, "write the tokens of", o->path, errno);
+    return descriptor;
+}
+
+bool text_tokens_open(const char *path, const vocabulary *v, int *descriptor, int *mask, fault *f)
+{
+    const bool lines = file_kind_ends_with(path, ".jsonl");
+    size_t length;
+    char *text = text_tokens_read(path, &length, f);
+    output o = {.path = path, .v = v};
+    bool good = text != NULL;
+    *descriptor = *mask = -1;
+    if (good) {
+        o.tokens = tmpfile();
+        o.mask = lines && o.tokens != NULL ? tmpfile() : NULL;
+        good = (o.tokens != NULL && (o.mask != NULL || !lines)) ||
+               fault_set_file(f, "write the tokens of", path, errno);
+    }
+    good = good && (lines ? put_lines(&o, text, length, f)
+                          : vocabulary_encode(v, path, text, length, false, &o.list, f) &&
+                                put_tokens(&o, true, f));
+    if (good)
+        *descriptor = keep(&o, o.tokens, f);
+    if (good && lines && *descriptor >= 0)
+        *mask = keep(&o, o.mask, f);
+    good = good && *descriptor >= 0 && (!lines || *mask >= 0);
+    if (!good && *descriptor >= 0) {
+        (void)close(*descriptor);
+        *descriptor = -1;
+    }
+    if (o.tokens != NULL)
+        (void)fclose(o.tokens);
+    if (o.mask != NULL)
+        (void)fclose(o.mask);
+    free(o.list.tokens);
+    free(text);
+    return good;
+}

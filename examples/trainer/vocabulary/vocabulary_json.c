@@ -1,0 +1,225 @@
+/* A vocabulary in tokenizer.json of transformers' tokenizers, byte-level BPE alone: that of
+ * SentencePiece has merges in place of scores. config.json tells what begins and ends a text. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/files/json_load.h"
+#include "trainer/files/plain_file.h"
+#include "trainer/vocabulary/vocabulary_private.h"
+
+#if TRAINER_JANSSON
+
+enum { MOST = 1 << 26 /* bytes */, TOKENS = 1 << 20 };
+
+static const char name[] = "tokenizer.json";
+
+static bool is(const json_t *object, const char *key, const char *want)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL && strcmp(text, want) == 0;
+}
+
+/* *root is NULL, and the file is not there or no object, which is a fault unless it is `optional`.
+ */
+static bool load(const vocabulary *v, const char *file, json_t **root, fault *f)
+{
+    char *path = path_join(v->path, "", file);
+    json_error_t error;
+    bool there = false;
+    *root = NULL;
+    bool good = path != NULL ? plain_file_exists(path, &there, f)
+                             : fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && (!there || json_load_path(path, MOST, root, &error, f));
+    if (good && there && !json_is_object(*root))
+        good = fault_set(f, CODE_DATA, "%s: no JSON object%s%s", path, *root == NULL ? ": " : "",
+            *root == NULL ? error.text : "");
+    free(path);
+    if (!good) {
+        json_decref(*root);
+        *root = NULL;
+    }
+    return good;
+}
+
+static bool wrong(const vocabulary *v, const char *what, fault *f)
+{
+    return fault_set(f, CODE_DATA, "%s/%s: %s", v->path, name, what);
+}
+
+/* A token's number, below `TOKENS`; -1. */
+static json_int_t id_of(const json_t *value)
+{
+    const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+    return id < TOKENS ? id : -1;
+}
+
+/* The texts of all tokens by their numbers, to be freed; NULL where there is none. */
+static const char **list_texts(
+    const vocabulary *v, json_t *vocab, const json_t *added, size_t *count, fault *f)
+{
+    const char *key;
+    json_t *value;
+    json_int_t most = -1, least = 0;
+    size_t i;
+    json_object_foreach(vocab, key, value)
+    {
+        most = id_of(value) > most ? id_of(value) : most;
+        least = id_of(value) < least ? id_of(value) : least;
+    }
+    json_array_foreach(added, i, value)
+    {
+        const json_int_t id = id_of(json_object_get(value, "id"));
+        most = id > most ? id : most;
+        least = id < least || !json_is_string(json_object_get(value, "content")) ? -1 : least;
+    }
+    if (least < 0 || most < 0) {
+        (void)wrong(v, "a token has no number from 0 to 1048575", f);
+        return NULL;
+    }
+    *count = (size_t)most + 1;
+    const char **texts = calloc(*count, sizeof *texts);
+    if (texts == NULL)
+        (void)fault_set(f, CODE_MEMORY, "%s: no memory for its tokens", v->path);
+    json_object_foreach(vocab, key, value) if (texts != NULL) texts[id_of(value)] = key;
+    json_array_foreach(added, i, value) if (texts != NULL)
+        texts[id_of(json_object_get(value, "id"))] =
+            json_string_value(json_object_get(value, "content"));
+    return texts;
+}
+
+static bool read_tokens(vocabulary *v, const json_t *root, fault *f)
+{
+    const json_t *added = json_object_get(root, "added_tokens"), *value;
+    json_t *vocab = json_object_get(json_object_get(root, "model"), "vocab");
+    size_t count = 0, size = 0, i;
+    const char **texts = list_texts(v, vocab, added, &count, f);
+    for (i = 0; texts != NULL && i < count; ++i)
+        size += texts[i] != NULL ? strlen(texts[i]) : 0;
+    const bool good = texts != NULL && vocabulary__reserve(v, count, size, f);
+    for (i = 0; good && i < count; ++i)
+        vocabulary__put(
+            v, texts[i] != NULL ? texts[i] : "", texts[i] != NULL ? strlen(texts[i]) : 0);
+    free(texts);
+    json_array_foreach(added, i, value) if (good) v->kinds[id_of(json_object_get(value, "id"))] =
+        json_is_true(json_object_get(value, "special")) ? VOCABULARY_CONTROL : VOCABULARY_USER;
+    return good;
+}
+
+/* Adds a token of config.json, or those of a list. */
+static void take_ends(vocabulary *v, const json_t *ends)
+{
+    const json_t *value;
+    size_t i;
+    const json_int_t id = id_of(ends);
+    if (id >= 0 && (size_t)id < v->count && v->ends_count < VOCABULARY_ENDS)
+        v->ends[v->ends_count++] = (int32_t)id;
+    json_array_foreach(ends, i, value) if (json_is_integer(value)) take_ends(v, value);
+}
+
+/* Its way to cut texts, from the descriptions of the authors' own; NULL. */
+static const vocabulary_way *way_of(const json_t *root)
+{
+    static const char begin[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}";
+    static const char end[] = "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+    const json_t *cut = json_object_get(root, "pre_tokenizer");
+    const json_t *parts = json_object_get(cut, "pretokenizers");
+    const json_t *first = json_array_get(parts, 0);
+    const json_t *bytes = json_array_size(parts) == 2 ? json_array_get(parts, 1) : cut;
+    const bool words = !json_is_false(json_object_get(bytes, "use_regex"));
+    const char *expression =
+        json_string_value(json_object_get(json_object_get(first, "pattern"), "Regex"));
+    if (!is(bytes, "type", "ByteLevel") || json_is_true(json_object_get(bytes, "add_prefix_space")))
+        return NULL;
+    if (bytes == cut)
+        return words ? vocabulary_way_of("gpt-2") : NULL;
+    if (words)
+        return is(first, "type", "Digits") &&
+                       json_is_true(json_object_get(first, "individual_digits"))
+                   ? vocabulary_way_of("smollm")
+                   : NULL;
+    const size_t length = expression != NULL ? strlen(expression) : 0, middle = sizeof begin - 1,
+                 last = sizeof end - 1;
+    if (length < middle + last || !is(first, "behavior", "Isolated") ||
+        json_is_true(json_object_get(first, "invert")) || strncmp(expression, begin, middle) != 0 ||
+        strcmp(expression + length - last, end) != 0)
+        return NULL;
+    return length == middle + last ? vocabulary_way_of("qwen2")
+           : length == middle + last + 5 && strncmp(expression + middle, "{1,3}", 5) == 0
+               ? vocabulary_way_of("llama-bpe")
+               : NULL;
+}
+
+bool vocabulary__json_read(vocabulary *v, fault *f)
+{
+    json_t *root, *config = NULL;
+    if (!load(v, name, &root, f))
+        return false;
+    const json_t *model = json_object_get(root, "model");
+    v->pieces = json_is_true(json_object_get(model, "byte_fallback"));
+    const bool known = is(model, "type", "BPE");
+    const bool good = !known || (read_tokens(v, root, f) && load(v, "config.json", &config, f));
+    if (good && known) {
+        const vocabulary_way *way = way_of(root);
+        const json_int_t begin = id_of(json_object_get(config, "bos_token_id"));
+        take_ends(v, json_object_get(config, "eos_token_id"));
+        if (way != NULL && way->begins && begin >= 0 && (size_t)begin < v->count)
+            v->begin = (int32_t)begin;
+    }
+    json_decref(config);
+    json_decref(root);
+    return good;
+}
+
+/* A merge is "a b" or ["a", "b"]. */
+static bool read_merges(vocabulary *v, const json_t *merges, fault *f)
+{
+    const json_t *merge;
+    size_t i;
+    bool good = true;
+    json_array_foreach(merges, i, merge)
+    {
+        const char *one = json_string_value(merge);
+        const char *space = one != NULL ? strchr(one, ' ') : NULL;
+        const char *left = space != NULL ? one : json_string_value(json_array_get(merge, 0));
+        const char *right = space != NULL ? space + 1 : json_string_value(json_array_get(merge, 1));
+        good = good &&
+               ((left != NULL && right != NULL) || wrong(v, "a merge has not two sides", f)) &&
+               vocabulary__add_merge(v, (uint32_t)i, left,
+                   space != NULL ? (size_t)(space - one) : strlen(left), right, strlen(right), f);
+    }
+    return good;
+}
+
+bool vocabulary__json_prepare(vocabulary *v, fault *f)
+{
+    json_t *root;
+    if (v->pieces)
+        return wrong(v, "of SentencePiece; a GGUF file of the model has its scores", f);
+    if (!load(v, name, &root, f))
+        return false;
+    const json_t *merges = json_object_get(json_object_get(root, "model"), "merges");
+    const vocabulary_way *way = way_of(root);
+    const bool good =
+        (json_is_array(merges) || wrong(v, "it has no list of merges", f)) &&
+        (way != NULL || wrong(v, "its pre_tokenizer cuts texts in a way that is not known", f)) &&
+        vocabulary__index(v, json_array_size(merges), f) && read_merges(v, merges, f) &&
+        vocabulary__cut(v, way, f);
+    json_decref(root);
+    return good;
+}
+
+#else
+
+bool vocabulary__json_read(vocabulary *v, fault *f)
+{
+    (void)v, (void)f;
+    return true;
+}
+
+bool vocabulary__json_prepare(vocabulary *v, fault *f)
+{
+    (void)v, (void)f;
+    return false;
+}
+
+#endif
