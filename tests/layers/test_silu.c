@@ -159,7 +159,10 @@ int main(void)
     for (size_t i = 0; i < KINDS * LAYER_SHAPES; i++) {
         shapes[i] = (shape){layer_shapes[i / KINDS], kinds[i % KINDS]};
         const layer_shape *s = &shapes[i].all;
-        for (size_t c = 0; c < COUNT_OF(cases) && layer_is_wanted(s); c++)
+        /* Their kernels differ in the formula alone: each shape has one of the kinds, a few all. */
+        const bool all = (s->rows == 7 && s->cols < 6) || s->rows == 60;
+        const bool taken = all || i / KINDS % KINDS == i % KINDS;
+        for (size_t c = 0; c < COUNT_OF(cases) && taken && layer_is_wanted(s); c++)
             layer_add_one(&list, cases[c], &shapes[i], "%s, %zu x %zu + %zu", names[i % KINDS],
                 s->rows, s->cols, s->gap);
     }

@@ -5,7 +5,7 @@ clprune.Net: the loss of each of three steps, what is kept, and the time.
     nets.py [--models resnet18 mixer_s16_224] [--batch-size 8] [--rounds 5] >nets.csv
 
 The sides take turns; the time is the median of `rounds` steps after the first three. bf16 is
-autocast for PyTorch, and products in bf16 for clprune.Net.
+autocast for PyTorch, and products in bf16 for clprune.Net. timm.NAME is timm's where torchvision has such a model, too.
 """
 
 import argparse
@@ -29,9 +29,9 @@ KEEPS = [("dense", 4), ("exact", 4), ("compact", 4), ("least", 8), ("least", 4)]
 
 def create(name):
     torch.manual_seed(0)
-    if "_224" in name:
+    if "_224" in name or name.startswith("timm."):
         import timm
-        return timm.create_model(name, drop_path_rate=0.0)
+        return timm.create_model(name.removeprefix("timm."), drop_path_rate=0.0)
     import torchvision
     return getattr(torchvision.models, name)()
 
