@@ -483,7 +483,7 @@ def _to_c(value: Any) -> Any:
                                  (c_float * entries)(*value.weight)))
     if isinstance(value, Axis):
         return c_int(value)
-    return c_float(value) if isinstance(value, float) else c_size_t(value)
+    return {bool: c_bool, float: c_float}.get(type(value), c_size_t)(value)
 
 
 def _attention_to_c(value: Attention) -> "_Attention":
@@ -862,7 +862,8 @@ class Net:
                 model = copy.deepcopy(model)
                 model.load_state_dict(self.state_dict(), strict=False)
             with unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
-                want = model.eval()(*(part.clone() for part in parts_of(x) if part is not None)).float()
+                want = model.eval()(*(part.clone() for part in parts_of(x) if part is not None))
+            want = (want[self._program.key] if self._program.key else want).float()
         except RuntimeError as error:
             self.close()
             if self._shared is None or not self._shared.moved:

@@ -80,13 +80,15 @@ class _Tracer(Images, Attentions):
             return Constant(str(n.target), result, node=n)
         given = [self.noted[i] for i in n.all_input_nodes if i in self.noted]
         if n.op == "output":
-            if isinstance(args[0], (Value, View)):
-                self.program.output = self._whole(args[0])
-            elif not isinstance(args[0], Failed):
+            self.program.key = "out" if isinstance(args[0], dict) and "out" in args[0] else None
+            output = args[0][self.program.key] if self.program.key else args[0]
+            if isinstance(output, (Value, View)):
+                self.program.output = self._whole(output)
+            elif not isinstance(output, Failed):
                 raise NotSupported("the output is not one tensor of the model's operations")
             else:
                 self.stopped = True
-            return args[0]
+            return output
         if not any(isinstance(a, (Value, View, Cut, Scores, Failed, Parts, tuple)) for a in given):
             return self._constant(n, given, args, kwargs, result)
         self.node, self.result = n, result
@@ -408,8 +410,13 @@ class _Tracer(Images, Attentions):
         for index in at:
             if isinstance(index, int):
                 x = self._picked(x, dim, index)
-            else:
-                dim += 1
+                continue
+            first, end, _ = index.indices(x.size(x.groups[dim]))
+            if end - first < x.size(x.groups[dim]):
+                part = x.size(x.left[1:])
+                layer = self._push("slice", (x.layer,), Axis.FEATURES, x.first + first * part, (end - first) * part)
+                x = dataclasses.replace(x, layer=layer, sizes={**x.sizes, x.left[0]: end - first}, features=x.left, picked=())
+            dim += 1
         return self._plain(x)
 
     def getitem(self, x: Any, at: Any) -> Union[Value, View]:
@@ -425,7 +432,9 @@ class _Tracer(Images, Attentions):
             if Ellipsis in index:
                 here = index.index(Ellipsis)
                 index[here:here + 1] = [slice(None)] * (1 + len(x.groups) - len(index))
-            if all(isinstance(i, int) or isinstance(i, slice) and i.indices(x.size(group)) == (0, x.size(group), 1)
+            index = [slice(i[0], i[0] + 1 or None) if isinstance(i, list) and len(i) == 1 else i for i in index]
+            if all(isinstance(i, int) or isinstance(i, slice) and (
+                    i.indices(x.size(group)) == (0, x.size(group), 1) or i.step in (None, 1) and len(x.left) > 1 and group == x.left[0])
                    for i, group in zip(index, x.groups)):
                 return self._index(x, index)
         cut = self._cut_of(x, index)
@@ -496,6 +505,28 @@ class _Tracer(Images, Attentions):
     def gelu(self, x: Value, approximate: str = "none") -> Value:
         return self._elementwise("gelu_tanh" if approximate == "tanh" else "gelu", x)
 
+    def erf(self, x: Value) -> Value:
+        """A part of GELU, which mul finds: no net has such a layer."""
+        return self._elementwise("erf", x)
+
+    def _gelu_of(self, x: Value, g: Value) -> Optional[Value]:
+        """x * g, if that is factor * GELU: x is a number times y, and g is 1 + erf(y / sqrt 2)."""
+        (layer, factor), of_erf = self._unscaled(x.layer), self.program.layers[g.layer]
+        if of_erf.function != "erf" or of_erf.more != (1,):
+            return None
+        other, root = self._unscaled(of_erf.inputs[0])
+        if other != layer or abs(root * 2 ** 0.5 - 1) > 1e-6:
+            return None
+        return self._elementwise("scale", self.gelu(dataclasses.replace(x, layer=layer)), 2 * factor)
+
+    def _unscaled(self, layer: int) -> Tuple[int, float]:
+        """The layer that one is a number times, and the number."""
+        factor, of = 1.0, self.program.layers[layer]
+        while of.function == "scale":
+            factor, layer = factor * of.more[0], of.inputs[0]
+            of = self.program.layers[layer]
+        return layer, factor
+
     def silu(self, x: Value, inplace: bool = False) -> Value:
         return self._elementwise("silu", x)
 
@@ -531,6 +562,8 @@ class _Tracer(Images, Attentions):
         if isinstance(b, (int, float)) and b == 0:
             return a
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
+        if b == 1 and isinstance(a, Value) and self.program.layers[a.layer].function == "erf":
+            return self._add("erf", self._name(), self.program.layers[a.layer].inputs, (1,), a.axes, a.sizes)
         if isinstance(b, Constant) and alpha == 1:
             return self._positions(self._use(a, True), b)
         if alpha != 1 or not isinstance(a, Value) or not isinstance(b, Value):
@@ -571,7 +604,8 @@ class _Tracer(Images, Attentions):
         if isinstance(b, (int, float)):
             return self._elementwise("scale", a, float(b))
         if isinstance(b, Value):
-            return self._gate(self._use(a, True), self._use(b, True))
+            a, b = self._use(a, True), self._use(b, True)
+            return self._gelu_of(a, b) or self._gelu_of(b, a) or self._gate(a, b)
         if not isinstance(b, Constant):
             raise NotSupported("a product of two tensors is not supported")
         a = self._use(a, True)
@@ -704,6 +738,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.gelu: _Tracer.gelu,
     F.silu: _Tracer.silu,
     torch.tanh: _Tracer.tanh,
+    torch.erf: _Tracer.erf,
     F.relu6: _Tracer.relu6,
     F.hardtanh: _Tracer.hardtanh,
     F.leaky_relu: _Tracer.leaky_relu,
@@ -760,7 +795,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
 _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
-    "neg": _Tracer.neg, "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip,
+    "neg": _Tracer.neg, "erf": _Tracer.erf, "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip,
     "split": _Tracer.split, "chunk": _Tracer.split,
     "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "baddbmm": _Tracer.baddbmm,
     "softmax": _Tracer.softmax,
@@ -849,6 +884,10 @@ def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, *mask
         raise Error(f"of {tracer.attentions} layers of attention {tracer.masked} have the mask of lengths, the model's second "
                     "input; expected all")
     tracer.program.lengths = bool(mask)
-    return needed(tracer.program)
+    program = needed(tracer.program)
+    for layer in program.layers:
+        if layer.function == "erf":
+            raise Error(f"the model cannot be converted:\n    {layer.name}: erf is supported in GELU, x / 2 * (1 + erf(x / sqrt(2)))")
+    return program
 
 

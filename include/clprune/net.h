@@ -140,9 +140,10 @@ CLPRUNE_API clprune_net_value clprune_net_row(
 /* Rotary positions (clprune/rotary.h) of queries and keys. qkv's columns are `heads` heads of
  * queries, then kv_heads of keys, then kv_heads of values, which stay; all heads have the same
  * number of columns. turned: only the first so many of a head, an even number; 0: all. theta: above
- * 1; Llama takes 1e4. */
+ * 1; Llama takes 1e4. adjacent: pairs are neighbouring columns, as in GPT-J. */
 CLPRUNE_API clprune_net_value clprune_net_rotary(clprune_net *net, const char *name,
-    clprune_net_value qkv, size_t heads, size_t kv_heads, size_t turned, float theta);
+    clprune_net_value qkv, size_t heads, size_t kv_heads, size_t turned, float theta,
+    bool adjacent);
 
 /* Zero-initialise, then set the fields that you need: clprune/conv2d.h. */
 typedef struct clprune_net_conv {

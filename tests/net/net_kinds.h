@@ -44,7 +44,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
     KIND(swiglu, x)                                                                                \
     KIND(rms_norm, x)                                                                              \
     KIND(head_norm, x, 1, 2, 3)                                                                    \
-    KIND(rotary, x, 2, 1, 2, 1e4f)                                                                 \
+    KIND(rotary, x, 2, 1, 2, 1e4f, true)                                                           \
     KIND(relu, x)                                                                                  \
     KIND(add, x, x)                                                                                \
     KIND(gate, x, x)                                                                               \

@@ -120,7 +120,7 @@ BEFORE(set_none, clprune_net_lora(net, "c*", 2, value_of_case))
 BEFORE(set_two, clprune_net_lora(net, "c*", 2, 1); clprune_net_lora(net, "*", 2, value_of_case))
 BEHIND(add_scale_of, clprune_net_scale(net, "bad", x, value_of_case))
 BEHIND(add_dropout_of, clprune_net_dropout(net, "bad", x, value_of_case))
-BEHIND(add_rotary_of, clprune_net_rotary(net, "bad", x, 2, 1, 0, value_of_case))
+BEHIND(add_rotary_of, clprune_net_rotary(net, "bad", x, 2, 1, 0, value_of_case, false))
 BEHIND(add_attention_of, clprune_net_attention(net, "bad", x,
                              &(clprune_net_attn){.heads = 2, .kv_heads = 1, .rate = value_of_case}))
 BEHIND(tie_itself, (clprune_net_tie(net, "a.weight", "a.weight"), x))

@@ -557,6 +557,21 @@ class Gemma(nn.Module):
         return self.down(F.gelu(self.gate(x), approximate="tanh") * self.up(x))
 
 
+class ByHand(nn.Module):
+    """GELU of its formula, the factor before or behind; the output has a name."""
+
+    def __init__(self):
+        super().__init__()
+        self.fcs = nn.ModuleList(nn.Linear(20, 20) for _ in range(3))
+        self.head = nn.Linear(20, CLASSES)
+
+    def forward(self, x):
+        x = self.fcs[0](x)
+        x = self.fcs[1](x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0))))
+        x = self.fcs[2]((1 + (x * 0.5 ** 0.5).erf()) * x)
+        return {"out": self.head(x)}
+
+
 class Orders(nn.Module):
     """Features, rows and samples in other orders."""
 
@@ -629,6 +644,7 @@ MODELS = {
        for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4),
                                 (Turned.normed, 12, 1e4))},
     "gemma": (Gemma, lambda n: torch.randn(n, 20)),
+    "by hand": (ByHand, lambda n: torch.randn(n, 20)),
     "orders": (Orders, lambda n: images(n, 8, 10)),
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),
                                   nn.Linear(16, CLASSES)),
@@ -643,7 +659,8 @@ def labels(batch):
 def autograd(model, x, y, criterion=F.cross_entropy):
     """Loss and gradients of PyTorch in training mode; the model moves its running statistics."""
     model.train().zero_grad()
-    loss = criterion(model(x), y)
+    out = model(x)
+    loss = criterion(out["out"] if isinstance(out, dict) else out, y)
     loss.backward()
     return loss.item(), {name: p.grad.clone() for name, p in model.named_parameters()
                          if p.grad is not None}
@@ -789,6 +806,8 @@ class Values(Case):
         small = dict(vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48,
                      max_position_embeddings=32)
         dry = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        gpt = dict(vocab_size=60, n_embd=32, n_layer=1, n_head=4, n_positions=32, resid_pdrop=0.0, embd_pdrop=0.0,
+                   attn_pdrop=0.0, bos_token_id=1, eos_token_id=1)
 
         class Logits(nn.Module):
             def __init__(self, model):
@@ -811,9 +830,14 @@ class Values(Case):
                 ("BertForMaskedLM", transformers.BertConfig(**small, **dry)),
                 ("RobertaForMaskedLM", transformers.RobertaConfig(**small, **dry)),
                 ("BertForSequenceClassification", transformers.BertConfig(**small, **dry)),
-                ("GPT2LMHeadModel", transformers.GPT2Config(
-                    vocab_size=60, n_embd=32, n_layer=1, n_head=4, n_positions=32, resid_pdrop=0.0, embd_pdrop=0.0,
-                    attn_pdrop=0.0, bos_token_id=1, eos_token_id=1))):
+                ("CohereForCausalLM", transformers.CohereConfig(**small, num_key_value_heads=2)),
+                ("EsmForMaskedLM", transformers.EsmConfig(
+                    **small, **dry, position_embedding_type="rotary", mask_token_id=2, pad_token_id=0)),
+                ("FalconForCausalLM", transformers.FalconConfig(
+                    **small, hidden_dropout=0.0, attention_dropout=0.0, bos_token_id=1, eos_token_id=1)),
+                ("GPTJForCausalLM", transformers.GPTJConfig(**gpt, rotary_dim=4)),
+                ("CodeGenForCausalLM", transformers.CodeGenConfig(**gpt, rotary_dim=6)),
+                ("GPT2LMHeadModel", transformers.GPT2Config(**gpt))):
             config.use_cache = False
             for attention in "sdpa", "eager":
                 with self.subTest(name, attention=attention):
@@ -1245,6 +1269,13 @@ class Values(Case):
                 net = clprune.Net(model, x, keep="exact")
                 self.assert_alike(net, model, x, y, loss=1e-4, grads=1e-3)
                 net.close()
+
+    def test_output_with_a_name(self):
+        """As torchvision's models of segmentation have it."""
+        model, inputs = self.made("by hand")
+        x = inputs(4)
+        module = clprune.NetModule(model, x, keep="exact").train()
+        torch.testing.assert_close(module(x)["out"], model(x)["out"])
 
     def test_stochastic_depth(self):
         """It drops samples in training, others each step, and none in inference."""
