@@ -280,7 +280,7 @@ class Attentions(Layers):
             raise NotSupported("a product with scores that is not attention's")
         if v.view.scale != 1:
             raise NotSupported("values of attention that are scaled")
-        scale = scores.scale * q.features ** 0.5
+        scale = scores.scale * (scores.cap or 1) * q.features ** 0.5
         if k.rows != q.rows:
             return self._plain(dataclasses.replace(q.view, layer=self._cross(scores, v, scale), features=q.view.left, picked=(),
                                                    scale=1.0))
@@ -300,7 +300,7 @@ class Attentions(Layers):
         self.attentions += 1
         self.masked += scores.masked
         window = 0 if q.windows == 1 else q.rows
-        layer = self._core(layer, Attention(q.count, scores.rate, scores.causal, k.count, window), q.rows * q.windows,
+        layer = self._core(layer, Attention(q.count, scores.rate, scores.causal, k.count, window, scores.cap), q.rows * q.windows,
                            scores.biases)
         like = next((x for x in (q.view, v.view) if tuple(map(x.size, x.groups)) == tuple(self.result.shape)), q.view)
         return self._plain(dataclasses.replace(like, layer=layer, features=like.left, picked=(), scale=1.0, theta=0.0,
@@ -309,8 +309,8 @@ class Attentions(Layers):
     def _cross(self, scores: Scores, v: Heads, scale: float) -> int:
         """Attention to the rows of another value."""
         q, k = scores.q, scores.k
-        if scores.causal or scores.masked or scores.biases or q.view.theta > 0:
-            raise NotSupported("a mask, a bias or rotary positions in attention to other rows")
+        if scores.causal or scores.masked or scores.biases or scores.cap > 0 or q.view.theta > 0:
+            raise NotSupported("a mask, a bias, a cap or rotary positions in attention to other rows")
         layer, kv = self._part_of(q.view), k.view.layer
         if abs(scale - 1) >= 1e-6:
             layer = self._push("scale", (layer,), scale)

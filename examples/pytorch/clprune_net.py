@@ -74,7 +74,8 @@ _Pool = _structure("_MaxPoolDesc", kernel=_Extent, stride=_Extent, padding=_Exte
 _AxisMatrix = _structure("_NetAxis", out=c_size_t, first=POINTER(c_uint32), of=POINTER(c_uint32),
                          weight=POINTER(c_float))
 _Attention = _structure("_NetAttn", heads=c_size_t, kv_heads=c_size_t, queries=c_size_t,
-                        causal=c_bool, rate=c_float, window=c_size_t, bias=c_void_p, reserved=c_uint64 * 2)
+                        causal=c_bool, rate=c_float, window=c_size_t, bias=c_void_p, cap=c_float,
+                        reserved=c_uint64 * 2)
 _Bias = _structure("_NetBias", table=c_char_p, entries=c_size_t, index=c_void_p, masks=c_size_t, mask=c_void_p,
                    reserved=c_uint64 * 2)
 _Order = _structure("_PermuteDesc", rank=c_size_t, extents=c_size_t * 8, order=c_size_t * 8)
@@ -488,7 +489,7 @@ def _to_c(value: Any) -> Any:
 
 def _attention_to_c(value: Attention) -> "_Attention":
     """With what its bias points to, as long as it lives."""
-    attention = _Attention(value.heads, value.kv_heads, 0, value.causal, value.rate, value.window)
+    attention = _Attention(value.heads, value.kv_heads, 0, value.causal, value.rate, value.window, cap=value.cap)
     if value.bias is not None:
         index, mask = value.bias.index, value.bias.mask
         index = None if index is None else index.to(torch.int32).contiguous()

@@ -65,6 +65,7 @@ class Attention:
     causal: bool
     kv_heads: int = 0
     window: int = 0
+    cap: float = 0.0
     bias: Optional[Bias] = None
 
 

@@ -530,7 +530,9 @@ class _Tracer(Images, Attentions):
     def silu(self, x: Value, inplace: bool = False) -> Value:
         return self._elementwise("silu", x)
 
-    def tanh(self, x: Value) -> Value:
+    def tanh(self, x: Any) -> Union[Value, Scores]:
+        if isinstance(x, Scores) and not (x.cap or x.soft or x.biases or x.causal or x.masked):
+            return dataclasses.replace(x, cap=1.0)
         return self._elementwise("tanh", x)
 
     def dropout(self, x: Value, p: float = 0.5, training: bool = True, inplace: bool = False
@@ -595,6 +597,10 @@ class _Tracer(Images, Attentions):
             return self._cut(a).times(b.value)
         if isinstance(a, Scores) and (a.soft or a.rate > 0):
             raise NotSupported("probabilities of attention that are scaled")
+        if isinstance(a, Scores) and (a.biases or a.cap > 0 and not (isinstance(b, (int, float)) and b > 0)):
+            raise NotSupported("scores of attention that are scaled behind what is added to them, or have a cap below 0")
+        if isinstance(a, Scores) and a.cap > 0:
+            return dataclasses.replace(a, cap=a.cap * b)
         if isinstance(a, (View, Scores)) and isinstance(b, (int, float)):
             return dataclasses.replace(a, scale=a.scale * b)
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))

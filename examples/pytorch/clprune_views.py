@@ -361,11 +361,12 @@ class Cut:
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """Products of queries and keys, and then the probabilities."""
+    """Products of queries and keys, and then the probabilities. cap: the scores are cap * tanh(scale * products)."""
 
     q: Heads
     k: Heads
     scale: float
+    cap: float = 0.0
     causal: bool = False
     soft: bool = False
     rate: float = 0.0

@@ -290,7 +290,8 @@ typedef struct clprune_net_attn {
     size_t window;  /* so many rows, one behind the other, are a sequence of its own; divides rows;
                        not with queries, nor with data->lengths. 0: all */
     const clprune_net_bias *bias; /* or NULL */
-    uint64_t reserved[2];         /* zeros */
+    float cap; /* scores become cap * tanh(score / cap), before bias is added; 0: they stay */
+    uint64_t reserved[2]; /* zeros */
 } clprune_net_attn;
 /* The attention of qkv. */
 CLPRUNE_API clprune_net_value clprune_net_attention(
