@@ -72,7 +72,7 @@ class Layers(fx.Interpreter):
             self.program.frozen.append(ours)
             return
         if constant.name is None:
-            raise NotSupported("its parameters are computed from others")
+            constant = self._own(constant)
         tensor = self.named.get(constant.name, constant.value)
         if constant.rows is not None or constant.value.numel() not in (tensor.numel(), tensor.numel() * self.batch):
             raise NotSupported(f"a part of {constant.name}, or one that is repeated")
@@ -88,6 +88,17 @@ class Layers(fx.Interpreter):
                                          order))
         if not tensor.requires_grad:
             self.program.frozen.append(ours)
+
+    def _own(self, constant: Constant) -> Constant:
+        """The parameter whose elements it has, one behind the other, as positions that are resampled to the size they have."""
+        names = self._parameters_of(constant)
+        if len(names) == 1:
+            p = self.named[names[0]]
+            numbers = torch.arange(p.numel(), dtype=torch.float64)
+            got = self._computed(constant.node, {names[0]: numbers.view(p.shape)}, {})
+            if got.numel() == p.numel() and torch.allclose(got.flatten(), numbers, rtol=0, atol=1e-3):
+                return Constant(names[0], constant.value)
+        raise NotSupported("its parameters are computed from others")
 
     def _view(self, x: Union[Value, View]) -> View:
         return x if isinstance(x, View) else view_of(self._use(x, True), self.batch)

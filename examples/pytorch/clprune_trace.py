@@ -4,6 +4,7 @@ that runs nothing. trace() returns the program; clprune_net.py makes a net of it
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import operator
 import threading
@@ -198,6 +199,8 @@ class _Tracer(Images, Attentions):
 
     def linear(self, x: Value, weight: Constant, bias: Optional[Constant] = None, transposed: bool = False) -> Value:
         """transposed: the weight is in x out."""
+        if bias is not None and bias.name is None:
+            return self._positions(self.linear(x, weight, None, transposed), bias)
         x = self._use(x, True)
         name, out = self._layer_of(weight), weight.value.shape[1 if transposed else 0]
         split: Tuple[int, ...] = ()
@@ -230,7 +233,7 @@ class _Tracer(Images, Attentions):
     def batch_norm(self, x: Value, mean: Optional[Constant], var: Optional[Constant],
                    weight: Optional[Constant] = None, bias: Optional[Constant] = None,
                    training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Value:
-        x = self._use(x)
+        x = self._use(x, True)
         if not training:
             raise NotSupported("a batch norm that uses running statistics in training")
         if x.axes[0] != "C":
@@ -298,6 +301,8 @@ class _Tracer(Images, Attentions):
         if constant.rows is not None:
             return self._rows_of(x, constant)
         if shape not in (x.shape, (1, *x.shape)):
+            if constant.name is None and constant.node is not None and constant.node.target in (torch.cat, torch.concat):
+                return self._beside(x, [self.noted[i] for i in constant.node.all_input_nodes], constant)
             return self._affine(None, constant, x)
         if sorted(axes) != sorted(x.stored):
             raise NotSupported(f"{constant.name} of {shape} added to a tensor that is laid out differently")
@@ -308,6 +313,21 @@ class _Tracer(Images, Attentions):
         self._param(name, constant, split=() if in_order else tuple(x.sizes[axis] for axis in axes),
                     order=() if in_order else order)
         return value
+
+    def _beside(self, x: Value, parts: Sequence[Constant], whole: Constant) -> Value:
+        """x + parameters that are joined, each of which parts of the features have: as biases of queries and values, without keys'."""
+        self._per_feature(whole, x)
+        if not all(part.value.dim() == 1 for part in parts):
+            raise NotSupported("joined parameters other than those of features")
+        first, layer = 0, None
+        for part in parts:
+            count = part.value.numel()
+            of = Value(self._push("slice", (x.layer,), Axis.FEATURES, first, count), x.axes, {**x.sizes, "C": count})
+            if part.name in self.named or part.name in self.state or bool(part.value.any()):
+                of = self._affine(None, part, of)
+            layer = of.layer if layer is None else self._push("concat", (layer, of.layer), Axis.FEATURES)
+            first += count
+        return dataclasses.replace(x, layer=layer)
 
     def _rows_of(self, x: Value, constant: Constant) -> Value:
         """x + rows of a table, one for each row, or one for all."""
@@ -351,6 +371,12 @@ class _Tracer(Images, Attentions):
             layer = self._push("concat", (layer, layers[i]), axis)
             self.joined[axis, layers[:i + 1]] = layer
         return self._resized(whole, layer, at, axis, size)
+
+    def stack(self, tensors: Sequence[Any], dim: int = 0) -> tuple:
+        """Values beside each other, of which a mean follows."""
+        if dim != 0:
+            raise NotSupported("a stack along another dimension than the first one")
+        return tuple(self._use(x) for x in tensors)
 
     def _class_token(self, token: Constant, x: Value, dim: int) -> Value:
         """A parameter as a row before the rows."""
@@ -543,7 +569,9 @@ class _Tracer(Images, Attentions):
             return dataclasses.replace(x, rate=float(p))
         return self._elementwise("dropout", x, float(p)) if p > 0 and training else x
 
-    def mean(self, x: Value, dim=None, keepdim: bool = False, **more: Any) -> Value:
+    def mean(self, x: Any, dim=None, keepdim: bool = False, **more: Any) -> Value:
+        if isinstance(x, tuple) and dim in (0, (0,), [0]) and not keepdim and not more:
+            return self._elementwise("scale", functools.reduce(self.add, x), 1 / len(x))
         x = self._use(x)
         dims = [dim] if isinstance(dim, int) else list(dim or ())
         rank = 1 + len(x.axes)
@@ -759,6 +787,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.flip: _Tracer.flip,
     torch.cat: _Tracer.cat,
     torch.concat: _Tracer.cat,
+    torch.stack: _Tracer.stack,
     torch.split: _Tracer.split,
     torch.unbind: _Tracer.unbind,
     torch.matmul: _Tracer.matmul,
