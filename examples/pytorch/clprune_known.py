@@ -36,6 +36,12 @@ def _conv2d(t: Any, m: nn.Conv2d, x: Value) -> Value:
                     m.groups)
 
 
+def _conv1d(t: Any, m: nn.Conv1d, x: Value) -> Value:
+    if m.padding_mode != "zeros":
+        raise NotSupported(f"a convolution of lines with padding_mode {m.padding_mode!r}")
+    return t.conv1d(x, *_constants(m, t, "weight", "bias"), m.stride, m.padding, m.dilation, m.groups)
+
+
 def _conv_transpose2d(t: Any, m: nn.ConvTranspose2d, x: Value) -> Value:
     return t.conv_transpose2d(x, *_constants(m, t, "weight", "bias"), m.stride, m.padding, m.output_padding, m.groups,
                               m.dilation)
@@ -169,6 +175,7 @@ def known(module: nn.Module) -> Optional[Callable[..., Value]]:
 
 _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Linear: _linear,
+    nn.Conv1d: _conv1d,
     nn.Conv2d: _conv2d,
     nn.ConvTranspose2d: _conv_transpose2d,
     nn.BatchNorm1d: _batch_norm,

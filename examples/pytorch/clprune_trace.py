@@ -491,8 +491,12 @@ class _Tracer(Images, Attentions):
             raise NotSupported(f"[{at}] is supported as a part along one dimension, or [:, row] of (N, T, C)")
         return self._slice(x, dim, first, end - first)
 
-    def expand(self, x: Value, *_: Any) -> Value:
-        raise NotSupported("expand is supported for parameters")
+    def expand(self, x: Any, *_: Any) -> Value:
+        """Of features of a sample, as gates of pixels; what reads it takes it as it is."""
+        x = self._vector(self._use(x))
+        if x.rows != "" or len(x.axes) + 1 != self.result.dim():
+            raise NotSupported("expand is supported for parameters, and for values of the features of a sample")
+        return x
 
     def relu(self, x: Value, inplace: bool = False) -> Value:
         return self._elementwise("relu", x)
@@ -654,10 +658,19 @@ class _Tracer(Images, Attentions):
             raise NotSupported("a product of windows and others")
         if x.rows == "":
             x, g = g, x
+        g = self._vector(g)
         if g.rows != "" or g.axes != tuple("C" if group == "C" else "" for group in x.axes):
             raise NotSupported("a product of two tensors is not supported, unless they have the same shape, or "
                                 "one of them has a value for each feature of a sample")
         return self._add("gate", self._name(), (x.layer, g.layer), (), x.axes, x.sizes)
+
+    def _vector(self, x: Value) -> Value:
+        """x; if all its elements are one dimension, as features of one row."""
+        shown, stored = ([axis for axis in axes if x.sizes[axis] > 1] for axes in ("".join(x.axes), x.stored))
+        if x.rows == "" or shown != stored or sum(size > 1 for size in x.shape) != 1:
+            return x
+        axes = tuple("C" if x.size(group) > 1 else "" for group in x.axes)
+        return Value(self._push("flatten", (x.layer,)), axes, {"C": math.prod(x.shape)})
 
     def div(self, a: Any, b: Any) -> Value:
         if not isinstance(b, (int, float)):
@@ -758,6 +771,7 @@ def _is_attention(t: _Tracer, n: fx.Node) -> bool:
 
 _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.linear: _Tracer.linear,
+    F.conv1d: _Tracer.conv1d,
     F.conv2d: _Tracer.conv2d,
     torch.conv2d: _Tracer.conv2d,
     F.conv_transpose2d: _Tracer.conv_transpose2d,
@@ -838,7 +852,7 @@ _METHODS: Dict[str, Callable[..., Value]] = {
     "flatten": _Tracer.reshape, "reshape": _Tracer.reshape, "view": _Tracer.reshape, "reshape_as": _Tracer.reshape_as,
     "squeeze": _Tracer.reshape, "unsqueeze": _Tracer.reshape, "permute": _Tracer.permute,
     "transpose": _Tracer.transpose, "swapaxes": _Tracer.transpose, "swapdims": _Tracer.transpose,
-    "expand": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
+    "expand": _Tracer.expand, "expand_as": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
 }
 
 _IN_PARTS = (_Tracer.split, _Tracer.unbind, _Tracer.rotary)  # whose result is several tensors

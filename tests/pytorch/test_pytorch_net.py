@@ -282,8 +282,8 @@ class Attention(nn.Module):
         super().__init__()
         self.how, self.heads = how, 3
         self.stem = nn.Linear(10, 24)
-        self.shift = nn.Parameter(torch.randn(24))
-        self.qkv = nn.Linear(24, 72) if how in (Attention.permuted, Attention.indexed, Attention.causal) \
+        self.shift, self.q_bias, self.v_bias = (nn.Parameter(torch.randn(24)) for _ in range(3))
+        self.qkv = nn.Linear(24, 72) if how in (Attention.permuted, Attention.indexed, Attention.causal, Attention.joined) \
             else nn.ModuleList(nn.Linear(24, 24) for _ in range(3))
         self.proj, self.head = nn.Linear(24, 24), nn.Linear(24, CLASSES)
         self.register_buffer("mask", torch.ones(9, 9).tril().view(1, 1, 9, 9), persistent=False)
@@ -312,6 +312,12 @@ class Attention(nn.Module):
         scores = (q @ k.transpose(-2, -1)) * (1 / math.sqrt(k.size(-1)))
         weights = F.softmax(scores.masked_fill(self.mask[:, :, :t, :t] == 0, float("-inf")), dim=-1)
         return (weights @ v).transpose(1, 2).contiguous().view(n, t, c)
+
+    def joined(self, x, n, t, c):
+        """Biases of queries and values beside each other, with none of keys, as in BEiT."""
+        qkv = F.linear(x, self.qkv.weight, torch.cat((self.q_bias, torch.zeros_like(self.v_bias), self.v_bias)))
+        q, k, v = qkv.reshape(n, t, 3, self.heads, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, t, c)
 
     def apart(self, x, n, t, c):
         q, k, v = self.parts(x, n, t)
@@ -557,6 +563,27 @@ class Gemma(nn.Module):
         return self.down(F.gelu(self.gate(x), approximate="tanh") * self.up(x))
 
 
+class Lines(nn.Module):
+    """Convolutions of lines, of pooled channels for gates and of pixels; a batch norm of rows; positions that are resampled to
+    the size they have; the mean of two heads."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.gate = nn.Conv2d(3, 8, 3, padding=1), nn.Conv1d(1, 1, 3, padding=1, bias=False)
+        self.conv, self.bn = nn.Conv1d(8, 12, 5, 2, 2, groups=2), nn.BatchNorm1d(12)
+        self.positions = nn.Parameter(torch.randn(1, 48, 12))
+        self.heads = nn.ModuleList(nn.Linear(12, CLASSES) for _ in range(2))
+
+    def forward(self, x):
+        x = self.stem(x)
+        gate = self.gate(x.mean((2, 3)).view(x.shape[0], 1, -1)).sigmoid().view(x.shape[0], -1, 1, 1)
+        x = torch.relu(self.conv((x * gate.expand_as(x)).flatten(2))).transpose(1, 2)
+        x = self.bn(x.flatten(0, 1)).reshape_as(x)
+        positions = F.interpolate(self.positions.reshape(1, 6, 8, 12).permute(0, 3, 1, 2), size=(6, 8), mode="bilinear")
+        x = torch.tanh(x + positions.reshape(1, -1, 48).permute(0, 2, 1)).mean(1)
+        return torch.stack([head(x) for head in self.heads]).mean(0)
+
+
 class ByHand(nn.Module):
     """GELU of its formula, the factor before or behind; the output has a name."""
 
@@ -633,7 +660,7 @@ MODELS = {
     "gains": (Gains, lambda n: torch.randn(n, 20)),
     "shared": (Shared, lambda n: torch.randn(n, 20)),
     **{f"attention, {how.__name__}": (functools.partial(Attention, how), lambda n: torch.randn(n, 7, 10)) for how in (
-        Attention.permuted, Attention.indexed, Attention.causal, Attention.apart, Attention.flag, Attention.batched,
+        Attention.permuted, Attention.indexed, Attention.causal, Attention.joined, Attention.apart, Attention.flag, Attention.batched,
         Attention.single)},
     **{f"windows, {add.__name__}": (functools.partial(Windows, add), images) for add in (
         Windows.fused, Windows.apart, Windows.einsum, Windows.alone)},
@@ -644,6 +671,7 @@ MODELS = {
        for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4),
                                 (Turned.normed, 12, 1e4))},
     "gemma": (Gemma, lambda n: torch.randn(n, 20)),
+    "lines": (Lines, images),
     "by hand": (ByHand, lambda n: torch.randn(n, 20)),
     "orders": (Orders, lambda n: images(n, 8, 10)),
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),
