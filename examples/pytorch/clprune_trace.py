@@ -539,10 +539,25 @@ class _Tracer(Images, Attentions):
         """A part of GELU, which mul finds: no net has such a layer."""
         return self._elementwise("erf", x)
 
+    def norm(self, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, *, ord: Any = 2, **more: Any) -> Value:
+        """Of each feature over all rows: a part of GRN, norm / (mean of the norms + eps), which div finds."""
+        x = self._use(x)
+        dims = sorted(d % (1 + len(x.axes)) for d in ([dim] if isinstance(dim, int) else dim or ()))
+        over = "".join(x.axes[d - 1] for d in dims if d > 0)
+        if p not in (2, "fro") or ord != 2 or more or 0 in dims or x.rows == "" or sorted(over) != sorted(x.rows):
+            raise NotSupported("a norm of others than each feature over all rows")
+        axes = [group if group == "C" else "" for d, group in enumerate(x.axes, 1) if keepdim or d not in dims]
+        return self._add("norm", self._name(), (x.layer,), (), axes, {"C": x.sizes["C"]})
+
+    def _of(self, x: Any, function: str) -> Optional[Layer]:
+        """The layer of x, if it is one of this function."""
+        of = self.program.layers[x.layer] if isinstance(x, Value) else None
+        return of if of is not None and of.function == function else None
+
     def _gelu_of(self, x: Value, g: Value) -> Optional[Value]:
         """x * g, if that is factor * GELU: x is a number times y, and g is 1 + erf(y / sqrt 2)."""
-        (layer, factor), of_erf = self._unscaled(x.layer), self.program.layers[g.layer]
-        if of_erf.function != "erf" or of_erf.more != (1,):
+        (layer, factor), of_erf = self._unscaled(x.layer), self._of(g, "erf")
+        if of_erf is None or of_erf.more != (1,):
             return None
         other, root = self._unscaled(of_erf.inputs[0])
         if other != layer or abs(root * 2 ** 0.5 - 1) > 1e-6:
@@ -576,6 +591,9 @@ class _Tracer(Images, Attentions):
     def mean(self, x: Any, dim=None, keepdim: bool = False, **more: Any) -> Value:
         if isinstance(x, tuple) and dim in (0, (0,), [0]) and not keepdim and not more:
             return self._elementwise("scale", functools.reduce(self.add, x), 1 / len(x))
+        of = self._of(x, "norm")
+        if of is not None and isinstance(dim, int) and keepdim and x.axes[dim % (1 + len(x.axes)) - 1] == "C":
+            return Value(self._push("norms_mean", of.inputs), ("",) * len(x.axes), {"C": 1})
         x = self._use(x)
         dims = [dim] if isinstance(dim, int) else list(dim or ())
         rank = 1 + len(x.axes)
@@ -596,8 +614,11 @@ class _Tracer(Images, Attentions):
         if isinstance(b, (int, float)) and b == 0:
             return a
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
-        if b == 1 and isinstance(a, Value) and self.program.layers[a.layer].function == "erf":
-            return self._add("erf", self._name(), self.program.layers[a.layer].inputs, (1,), a.axes, a.sizes)
+        means, erf = self._of(a, "norms_mean"), self._of(a, "erf")
+        if means is not None and isinstance(b, float) and b > 0:
+            return self._add("norms_mean", self._name(), means.inputs, (), a.axes, a.sizes, means.eps + b)
+        if erf is not None and b == 1:
+            return self._add("erf", self._name(), erf.inputs, (1,), a.axes, a.sizes)
         if isinstance(b, Constant) and alpha == 1:
             return self._positions(self._use(a, True), b)
         if alpha != 1 or not isinstance(a, Value) or not isinstance(b, Value):
@@ -673,6 +694,9 @@ class _Tracer(Images, Attentions):
         return Value(self._push("flatten", (x.layer,)), axes, {"C": math.prod(x.shape)})
 
     def div(self, a: Any, b: Any) -> Value:
+        norms, means = self._of(a, "norm"), self._of(b, "norms_mean")
+        if norms is not None and means is not None and norms.inputs == means.inputs and means.eps > 0:
+            return self._add("response", self._name(), norms.inputs, (), a.axes, a.sizes, means.eps)
         if not isinstance(b, (int, float)):
             raise NotSupported("a division by a tensor is not supported")
         return self.mul(a, 1 / b)
@@ -787,6 +811,8 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.silu: _Tracer.silu,
     torch.tanh: _Tracer.tanh,
     torch.erf: _Tracer.erf,
+    torch.norm: _Tracer.norm,
+    torch.linalg.vector_norm: _Tracer.norm,
     F.relu6: _Tracer.relu6,
     F.hardtanh: _Tracer.hardtanh,
     F.leaky_relu: _Tracer.leaky_relu,
@@ -844,7 +870,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
 _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
-    "neg": _Tracer.neg, "erf": _Tracer.erf, "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip,
+    "neg": _Tracer.neg, "erf": _Tracer.erf, "norm": _Tracer.norm, "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip,
     "split": _Tracer.split, "chunk": _Tracer.split,
     "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "baddbmm": _Tracer.baddbmm,
     "softmax": _Tracer.softmax,
@@ -854,6 +880,10 @@ _METHODS: Dict[str, Callable[..., Value]] = {
     "transpose": _Tracer.transpose, "swapaxes": _Tracer.transpose, "swapdims": _Tracer.transpose,
     "expand": _Tracer.expand, "expand_as": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
 }
+
+# Functions of layers that no net has: they become a part of another one.
+_IN_OTHERS = {"erf": "GELU, x / 2 * (1 + erf(x / sqrt(2)))",
+              **dict.fromkeys(("norm", "norms_mean"), "norm / (mean of the norms + eps), as in GRN")}
 
 _IN_PARTS = (_Tracer.split, _Tracer.unbind, _Tracer.rotary)  # whose result is several tensors
 
@@ -935,8 +965,8 @@ def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, *mask
     tracer.program.lengths = bool(mask)
     program = needed(tracer.program)
     for layer in program.layers:
-        if layer.function == "erf":
-            raise Error(f"the model cannot be converted:\n    {layer.name}: erf is supported in GELU, x / 2 * (1 + erf(x / sqrt(2)))")
+        if layer.function in _IN_OTHERS:
+            raise Error(f"the model cannot be converted:\n    {layer.name}: {layer.function} is supported in {_IN_OTHERS[layer.function]}")
     return program
 
 

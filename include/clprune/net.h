@@ -199,6 +199,11 @@ CLPRUNE_API clprune_net_value clprune_net_rms_norm(
 CLPRUNE_API clprune_net_value clprune_net_group_norm(
     clprune_net *net, const char *name, clprune_net_value x, size_t groups);
 
+/* How strongly each feature of a sample responds beside the others (clprune/response.h): one row a
+ * sample. GRN gates x with it. */
+CLPRUNE_API clprune_net_value clprune_net_response(
+    clprune_net *net, const char *name, clprune_net_value x);
+
 /* RMS norm of each of `heads` groups of `cols` columns, from column `first` on, by one weight of
  * `cols` values; other columns stay. So the queries, or the keys, of qkv before rotary positions.
  */

@@ -45,6 +45,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1, .cap = 2};
     KIND(rms_norm, x)                                                                              \
     KIND(head_norm, x, 1, 2, 3)                                                                    \
     KIND(rotary, x, 2, 1, 2, 1e4f, true)                                                           \
+    KIND(response, x)                                                                              \
     KIND(relu, x)                                                                                  \
     KIND(add, x, x)                                                                                \
     KIND(gate, x, x)                                                                               \

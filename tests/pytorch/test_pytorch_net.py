@@ -584,6 +584,25 @@ class Lines(nn.Module):
         return torch.stack([head(x) for head in self.heads]).mean(0)
 
 
+class Responses(nn.Module):
+    """Global response normalisation as timm and transformers write it."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.conv = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 12, 3)
+        self.weight, self.bias = (nn.Parameter(torch.randn(1, 1, 1, 12)) for _ in range(2))
+        self.head = nn.Linear(12, CLASSES)
+
+    def forward(self, x):
+        x = self.stem(x)
+        norms = x.norm(p=2, dim=(2, 3), keepdim=True)
+        x = x * (norms / (norms.mean(dim=1, keepdim=True) + 1e-6))
+        x = self.conv(x).permute(0, 2, 3, 1)
+        norms = torch.linalg.vector_norm(x, ord=2, dim=(1, 2), keepdim=True)
+        x = self.weight * (x * (norms / (norms.mean(dim=-1, keepdim=True) + 1e-6))) + self.bias + x
+        return self.head(F.gelu(x).mean((1, 2)))
+
+
 class ByHand(nn.Module):
     """GELU of its formula, the factor before or behind; the output has a name."""
 
@@ -672,6 +691,7 @@ MODELS = {
                                 (Turned.normed, 12, 1e4))},
     "gemma": (Gemma, lambda n: torch.randn(n, 20)),
     "lines": (Lines, images),
+    "responses": (Responses, images),
     "by hand": (ByHand, lambda n: torch.randn(n, 20)),
     "orders": (Orders, lambda n: images(n, 8, 10)),
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),

@@ -174,6 +174,9 @@ CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], 
 CALL(gate, clprune_gate_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
 CALL(gate_back, clprune_gate_backward(CONTEXT, BATCH, 0, m[0], m[1], m[2], m[3], m[4], EVENT))
 CALL(gate_add, clprune_gate_backward(CONTEXT, BATCH, 1, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(response, clprune_response_forward(CONTEXT, BATCH, 1e-6f, m[0], m[1], EVENT))
+CALL(response_back, clprune_response_backward(CONTEXT, BATCH, 1e-6f, 0, m[0], m[1], m[2], EVENT))
+CALL(response_add, clprune_response_backward(CONTEXT, BATCH, 1e-6f, 1, m[0], m[1], m[2], EVENT))
 CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(cross_entropy,
     clprune_cross_entropy_forward(CONTEXT, 0.1f, m[0], INTS(1), m[2], m[3], m[4], EVENT))
@@ -548,6 +551,11 @@ static const function functions[] = {
     {"gate_backward, added", call_gate_add,
         {{"x", WHOLE}, {"g", BATCH, COLS}, {"dy", ROWS, COLS, FREE},
             {"dx", ROWS, COLS, OUTPUT | OPTIONAL}, {"dg", BATCH, COLS, OUTPUT | OPTIONAL}}},
+    {"response_forward", call_response, {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
+    {"response_backward", call_response_back,
+        {{"x", ROWS, COLS, FREE}, {"dy", BATCH, COLS}, {"dx", ROWS, COLS, OUTPUT}}},
+    {"response_backward, added", call_response_add,
+        {{"x", ROWS, COLS, FREE}, {"dy", BATCH, COLS}, {"dx", ROWS, COLS, OUTPUT}}},
     {"token_mean_forward", call_token_mean,
         {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
     {"token_mean_backward", call_token_mean_back,
