@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import operator
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Container, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -132,14 +132,15 @@ class Attentions(Layers):
             done[n] = torch.func.functional_call(module, weights, args, kwargs)
         return done[n]
 
-    def _parameters_of(self, constant: Constant) -> List[str]:
-        """The model's parameters of which it is computed."""
+    def _parameters_of(self, constant: Constant, among: Optional[Container[str]] = None) -> List[str]:
+        """The model's parameters of which it is computed, or what else there is `among` its tensors."""
+        among = self.named if among is None else among
         found: Dict[str, None] = {}
         left = [constant.node] if constant.node is not None else []
         seen = set(left)
         while left:
             i = left.pop()
-            if i.op == "get_attr" and str(i.target) in self.named:
+            if i.op == "get_attr" and str(i.target) in among:
                 found[str(i.target)] = None
             if i.op == "call_module":
                 found.update({f"{i.target}.{name}": None for name, _ in self.fetch_attr(str(i.target)).named_parameters()})

@@ -64,9 +64,8 @@ class Layers(fx.Interpreter):
     def _param(self, ours: str, constant: Optional[Constant], value: Optional[Tensor] = None,
                split: Tuple[int, ...] = (), order: Tuple[int, ...] = ()) -> None:
         """A parameter of the last layer. constant: None for one that always has `value`."""
-        if constant is not None and constant.name is not None and constant.name not in self.state \
-                and constant.name not in self.named:
-            constant, value = None, constant.value
+        if constant is not None and self._is_fixed(constant):
+            constant, value = None, constant.value.float()
         if constant is None:
             self.program.params.append(Param(ours, None, tuple(value.shape), split, order, value))
             self.program.frozen.append(ours)
@@ -88,6 +87,12 @@ class Layers(fx.Interpreter):
                                          order))
         if not tensor.requires_grad:
             self.program.frozen.append(ours)
+
+    def _is_fixed(self, constant: Constant) -> bool:
+        """Whether no tensor of the model's state has it, or makes it."""
+        if constant.name is not None:
+            return constant.name not in self.state and constant.name not in self.named
+        return constant.node is not None and not constant.mask and not self._parameters_of(constant, self.state)
 
     def _own(self, constant: Constant) -> Constant:
         """The parameter whose elements it has, one behind the other, as positions that are resampled to the size they have."""

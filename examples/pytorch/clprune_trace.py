@@ -20,7 +20,7 @@ from clprune_graph import MASKS, fails, graph_of, unchanged
 from clprune_images import Images
 from clprune_known import known
 from clprune_program import FLOATS, Axis, Extent, Failed, Layer, Param, Parts, Program, needed
-from clprune_views import Constant, Cut, NotSupported, Scores, Value, View, first_part, permuted, picked, reshaped
+from clprune_views import Constant, Cut, NotSupported, Order, Scores, Value, View, first_part, permuted, picked, reshaped
 
 __all__ = ["hooks_of", "trace"]
 
@@ -188,8 +188,17 @@ class _Tracer(Images, Attentions):
 
     # ---- layers
 
-    def scaled_more(self, x: Any, weight: Constant) -> Value:
+    def scaled_more(self, x: Any, weight: Constant) -> Union[Value, View]:
         """x * (1 + weight)"""
+        if isinstance(x, View) and len(x.left) == 2 and x.groups[-1] == x.left[1]:  # of each head, as a row
+            rows, heads, features = x.size(x.rows), *(x.sizes[axis] for axis in x.left)
+            order, flat = Order((rows, heads, features), (0, 1, 2)), Extent(0, 0)
+            layer = self._push("permute", (self._part_of(x),), order, features, flat)
+            name = self._name()
+            self.program.layers.append(Layer("layerscale", name, (layer, layer)))
+            self._param(name, weight)
+            layer = self._push("permute", (len(self.program.layers) - 1,), order, heads * features, flat)
+            return dataclasses.replace(x, layer=layer, features=x.left, picked=())
         x = self._use(x, True)
         self._per_feature(weight, x)
         name = self._name()
@@ -297,6 +306,9 @@ class _Tracer(Images, Attentions):
 
     def _positions(self, x: Value, constant: Constant) -> Value:
         """x + a parameter with a value for each row and feature, or for each feature."""
+        same = constant.value
+        if same.dim() > 1 and same.shape[0] == self.batch and bool((same == same[:1]).all()) and not constant.mask:
+            constant = dataclasses.replace(constant, value=same[:1])  # of each sample
         shape, axes = tuple(constant.value.shape), "".join(x.axes)
         if constant.rows is not None:
             return self._rows_of(x, constant)
@@ -315,7 +327,7 @@ class _Tracer(Images, Attentions):
         return value
 
     def _beside(self, x: Value, parts: Sequence[Constant], whole: Constant) -> Value:
-        """x + parameters that are joined, each of which parts of the features have: as biases of queries and values, without keys'."""
+        """x + joined parameters, one for each part of the features, as biases of queries and values alone."""
         self._per_feature(whole, x)
         if not all(part.value.dim() == 1 for part in parts):
             raise NotSupported("joined parameters other than those of features")
@@ -459,8 +471,9 @@ class _Tracer(Images, Attentions):
                 here = index.index(Ellipsis)
                 index[here:here + 1] = [slice(None)] * (1 + len(x.groups) - len(index))
             index = [slice(i[0], i[0] + 1 or None) if isinstance(i, list) and len(i) == 1 else i for i in index]
+            parts = x.left[0] if len(x.left) > 1 else None  # of which some may be taken
             if all(isinstance(i, int) or isinstance(i, slice) and (
-                    i.indices(x.size(group)) == (0, x.size(group), 1) or i.step in (None, 1) and len(x.left) > 1 and group == x.left[0])
+                    i.indices(x.size(group)) == (0, x.size(group), 1) or group == parts and i.step in (None, 1))
                    for i, group in zip(index, x.groups)):
                 return self._index(x, index)
         cut = self._cut_of(x, index)
@@ -693,6 +706,10 @@ class _Tracer(Images, Attentions):
         axes = tuple("C" if x.size(group) > 1 else "" for group in x.axes)
         return Value(self._push("flatten", (x.layer,)), axes, {"C": math.prod(x.shape)})
 
+    def square(self, x: Any) -> Value:
+        x = self._use(x, True)
+        return self._gate(x, x)
+
     def div(self, a: Any, b: Any) -> Value:
         norms, means = self._of(a, "norm"), self._of(b, "norms_mean")
         if norms is not None and means is not None and norms.inputs == means.inputs and means.eps > 0:
@@ -811,6 +828,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.silu: _Tracer.silu,
     torch.tanh: _Tracer.tanh,
     torch.erf: _Tracer.erf,
+    torch.square: _Tracer.square,
     torch.norm: _Tracer.norm,
     torch.linalg.vector_norm: _Tracer.norm,
     F.relu6: _Tracer.relu6,
@@ -870,7 +888,8 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
 _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
-    "neg": _Tracer.neg, "erf": _Tracer.erf, "norm": _Tracer.norm, "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip,
+    "neg": _Tracer.neg, "erf": _Tracer.erf, "norm": _Tracer.norm, "square": _Tracer.square, "sigmoid": _Tracer.sigmoid,
+    "roll": _Tracer.roll, "flip": _Tracer.flip,
     "split": _Tracer.split, "chunk": _Tracer.split,
     "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "baddbmm": _Tracer.baddbmm,
     "softmax": _Tracer.softmax,
@@ -966,7 +985,8 @@ def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, *mask
     program = needed(tracer.program)
     for layer in program.layers:
         if layer.function in _IN_OTHERS:
-            raise Error(f"the model cannot be converted:\n    {layer.name}: {layer.function} is supported in {_IN_OTHERS[layer.function]}")
+            raise Error(f"the model cannot be converted:\n    {layer.name}: {layer.function} is supported in "
+                        f"{_IN_OTHERS[layer.function]}")
     return program
 
 

@@ -491,6 +491,20 @@ def turned(x, cos, sin):
     return x * cos + torch.cat((-second, first), dim=-1) * sin
 
 
+class OneMoreRMSNorm(nn.Module):
+    """Gemma's."""
+
+    def __init__(self, features, eps=1e-6):
+        super().__init__()
+        self.eps, self.weight = eps, nn.Parameter(0.1 * torch.randn(features))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * (1.0 + self.weight)
+
+
+OneMoreRMSNorm.__module__ = "transformers.models.gemma"
+
+
 class Turned(nn.Module):
     """Causal attention with rotary positions, as `how` writes them, beside the MLP as in GPT-NeoX and Phi; 2 heads of 12."""
 
@@ -501,6 +515,8 @@ class Turned(nn.Module):
         self.mlp = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 40), nn.GELU(), nn.Linear(40, 24))
         self.head = nn.Linear(24, CLASSES)
         self.q_norm, self.k_norm = (nn.RMSNorm(12, 1e-5), nn.RMSNorm(12, 1e-5)) if hasattr(nn, "RMSNorm") else (nn.Identity(),) * 2
+        if how is Turned.gained:
+            self.q_norm, self.k_norm = OneMoreRMSNorm(12), OneMoreRMSNorm(12)
         self.register_buffer("frequencies", theta ** (-torch.arange(0, part, 2).float() / part), persistent=False)
 
     def tables(self, x):
@@ -536,19 +552,10 @@ class Turned(nn.Module):
         q, k, v = self.q_norm(q).transpose(1, 2), self.k_norm(k.transpose(1, 2)), v.transpose(1, 2)
         return turned(q, cos, sin), turned(k, cos, sin), v
 
-
-class OneMoreRMSNorm(nn.Module):
-    """Gemma's."""
-
-    def __init__(self, features, eps=1e-6):
-        super().__init__()
-        self.eps, self.weight = eps, nn.Parameter(0.1 * torch.randn(features))
-
-    def forward(self, x):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * (1.0 + self.weight)
-
-
-OneMoreRMSNorm.__module__ = "transformers.models.gemma"
+    def gained(self, qkv, cos, sin):
+        """Gemma 3's norms of heads."""
+        q, k, v = (part.transpose(1, 2) for part in qkv.chunk(3, -1))
+        return turned(self.q_norm(q), cos, sin), turned(self.k_norm(k), cos, sin), v
 
 
 class Gemma(nn.Module):
@@ -572,6 +579,7 @@ class Lines(nn.Module):
         self.stem, self.gate = nn.Conv2d(3, 8, 3, padding=1), nn.Conv1d(1, 1, 3, padding=1, bias=False)
         self.conv, self.bn = nn.Conv1d(8, 12, 5, 2, 2, groups=2), nn.BatchNorm1d(12)
         self.positions = nn.Parameter(torch.randn(1, 48, 12))
+        self.register_buffer("angles", torch.arange(48 * 12).float(), persistent=False)
         self.heads = nn.ModuleList(nn.Linear(12, CLASSES) for _ in range(2))
 
     def forward(self, x):
@@ -580,7 +588,8 @@ class Lines(nn.Module):
         x = torch.relu(self.conv((x * gate.expand_as(x)).flatten(2))).transpose(1, 2)
         x = self.bn(x.flatten(0, 1)).reshape_as(x)
         positions = F.interpolate(self.positions.reshape(1, 6, 8, 12).permute(0, 3, 1, 2), size=(6, 8), mode="bilinear")
-        x = torch.tanh(x + positions.reshape(1, -1, 48).permute(0, 2, 1)).mean(1)
+        table = self.angles.view(48, 12).sin().expand(x.shape[0], -1, -1)  # nobody trains it
+        x = torch.tanh(x + table + positions.reshape(1, -1, 48).permute(0, 2, 1)).mean(1)
         return torch.stack([head(x) for head in self.heads]).mean(0)
 
 
@@ -609,12 +618,14 @@ class ByHand(nn.Module):
     def __init__(self):
         super().__init__()
         self.fcs = nn.ModuleList(nn.Linear(20, 20) for _ in range(3))
+        self.register_buffer("angles", torch.arange(20).float(), persistent=False)
         self.head = nn.Linear(20, CLASSES)
 
     def forward(self, x):
         x = self.fcs[0](x)
         x = self.fcs[1](x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0))))
-        x = self.fcs[2]((1 + (x * 0.5 ** 0.5).erf()) * x)
+        x = self.fcs[2]((1 + (x * 0.5 ** 0.5).erf()) * x) * self.angles.cos() + self.angles.sin()
+        x = x + torch.relu(x).square()
         return {"out": self.head(x)}
 
 
@@ -679,8 +690,8 @@ MODELS = {
     "gains": (Gains, lambda n: torch.randn(n, 20)),
     "shared": (Shared, lambda n: torch.randn(n, 20)),
     **{f"attention, {how.__name__}": (functools.partial(Attention, how), lambda n: torch.randn(n, 7, 10)) for how in (
-        Attention.permuted, Attention.indexed, Attention.causal, Attention.joined, Attention.apart, Attention.flag, Attention.batched,
-        Attention.single)},
+        Attention.permuted, Attention.indexed, Attention.causal, Attention.joined, Attention.apart, Attention.flag,
+        Attention.batched, Attention.single)},
     **{f"windows, {add.__name__}": (functools.partial(Windows, add), images) for add in (
         Windows.fused, Windows.apart, Windows.einsum, Windows.alone)},
     **{f"biases, {add.__name__}": (functools.partial(Biases, add), lambda n: torch.randn(n, 7, 10)) for add in (
@@ -688,7 +699,7 @@ MODELS = {
     "odd": (Odd, lambda n: torch.randn(n, 7, 10)),
     **{f"rotary, {how.__name__}, {part}": (functools.partial(Turned, how, part, theta), lambda n: torch.randn(n, 7, 24))
        for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4),
-                                (Turned.normed, 12, 1e4))},
+                                (Turned.normed, 12, 1e4), (Turned.gained, 12, 5e5))},
     "gemma": (Gemma, lambda n: torch.randn(n, 20)),
     "lines": (Lines, images),
     "responses": (Responses, images),
