@@ -892,6 +892,7 @@ class Values(Case):
                 ("BertForMaskedLM", transformers.BertConfig(**small, **dry)),
                 ("RobertaForMaskedLM", transformers.RobertaConfig(**small, **dry)),
                 ("BertForSequenceClassification", transformers.BertConfig(**small, **dry)),
+                ("GlmForCausalLM", transformers.GlmConfig(**small, num_key_value_heads=2, head_dim=8, pad_token_id=0)),
                 ("CohereForCausalLM", transformers.CohereConfig(**small, num_key_value_heads=2)),
                 ("EsmForMaskedLM", transformers.EsmConfig(
                     **small, **dry, position_embedding_type="rotary", mask_token_id=2, pad_token_id=0)),
