@@ -360,14 +360,16 @@ class _Tracer(Images, Attentions):
             tensors = [self._part(tensors, i) for i in range(len(tensors.sizes))]
         if len(tensors) == 2 and isinstance(tensors[0], Cut) and dim % self.result.dim() == self.result.dim() - 1:
             return tensors[0].joined(self._cut(tensors[1])).whole
-        if len(tensors) > 1 and all(isinstance(x, Constant) for x in tensors[:-1]):
+        if len(tensors) > 1 and all(isinstance(x, Constant) and x.value.shape[1:2] == (1,) for x in tensors[:-1]):
             x = self._use(tensors[-1])
             for token in reversed(tensors[:-1]):
                 x = self._class_token(token, x, dim)
             if x.shape != tuple(self.result.shape[1:]):
                 raise NotSupported("class tokens of another size")
             return x
-        values = [self._use(x) for x in tensors]
+        values = [x if isinstance(x, Constant) else self._use(x) for x in tensors]
+        most = max((x for x in values if isinstance(x, Value)), key=lambda x: x.size(x.rows))
+        values = [self._rows_like(x, most, dim) if isinstance(x, Constant) else x for x in values]
         axis, group = self._axis(values[0], dim % (1 + len(values[0].axes)), "torch.cat")
         at = values[0].axes.index(group)
         whole = values[0]
@@ -399,6 +401,18 @@ class _Tracer(Images, Attentions):
         value = Value(len(self.program.layers) - 1, ("T", "C"), {"T": x.size(x.axes[0]) + 1, "C": x.sizes["C"]})
         self._param(name, token)
         return value
+
+    def _rows_like(self, rows: Constant, x: Value, dim: int) -> Value:
+        """A parameter as rows of a value like x: 0 times as many rows of x, plus the parameter."""
+        shape = tuple(rows.value.shape)
+        if dim != 1 or len(shape) != 3 or x.axes != (x.rows, "C") or shape[2] != x.sizes["C"] or shape[1] > x.size(x.rows):
+            raise NotSupported("rows of a parameter are 1 x rows x features, with no more rows than those beside them have")
+        zeros = self._slice(x, 1, 0, shape[1])
+        zeros = dataclasses.replace(zeros, layer=self._push("scale", (zeros.layer,), 0.0))
+        name = self._name(rows.name or self.node.name)
+        self.program.layers.append(Layer("positions", name, (zeros.layer,)))
+        self._param(name, rows)
+        return dataclasses.replace(zeros, layer=len(self.program.layers) - 1)
 
     def split(self, x: Value, _: Any = None, dim: int = 0, **__: Any) -> Parts:
         """Also chunks: the sizes are those of the results."""

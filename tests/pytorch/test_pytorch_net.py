@@ -647,12 +647,13 @@ class Orders(nn.Module):
 
 
 class Odd(nn.Module):
-    """Two class tokens, a product with a transposed parameter, rows of all samples as one dimension, attention to fewer rows,
-    and what nobody reads, of which a part is not supported."""
+    """Two class tokens, registers, a product with a transposed parameter, rows of all samples as one dimension, attention to
+    fewer rows, and what nobody reads, of which a part is not supported."""
 
     def __init__(self):
         super().__init__()
         self.tokens = nn.ParameterList(nn.Parameter(torch.randn(1, 1, 8)) for _ in range(2))
+        self.registers = nn.Parameter(torch.randn(1, 3, 16))
         self.stem, self.fc, self.pooler = nn.Linear(10, 8), nn.Linear(8, 16), nn.Linear(16, 16)
         self.q, self.kv, self.weight = nn.Linear(16, 8), nn.Linear(16, 16), nn.Parameter(torch.randn(16, 8))
         self.head = nn.Linear(16, CLASSES)
@@ -661,6 +662,7 @@ class Odd(nn.Module):
         n, t = x.shape[0], x.shape[1] + 2
         x = torch.cat([token.expand(n, -1, -1) for token in self.tokens] + [self.stem(x)], 1)
         x = F.gelu(self.fc(x.reshape(-1, 8))).view(n, t, 16)
+        x, t = torch.cat((x[:, :1], self.registers.expand(n, -1, -1), x[:, 1:]), 1), t + 3
         pooled = F.softplus(torch.tanh(self.pooler(x[:, 0])))
         k, v = self.kv(x[:, 2:5]).view(n, 3, 2, 2, 4).permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(self.q(x).view(n, t, 2, 4).transpose(1, 2), k, v)
