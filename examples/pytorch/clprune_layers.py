@@ -96,12 +96,12 @@ class Layers(fx.Interpreter):
 
     def _own(self, constant: Constant) -> Constant:
         """The parameter whose elements it has, one behind the other, as positions that are resampled to the size they have."""
-        names = self._parameters_of(constant)
-        if len(names) == 1:
-            p = self.named[names[0]]
-            numbers = torch.arange(p.numel(), dtype=torch.float64)
+        names, count = self._parameters_of(constant), constant.value.numel()
+        p = self.named[names[0]] if len(names) == 1 else None
+        if p is not None and count in (p.numel(), p.numel() * self.batch) and constant.value.requires_grad == p.requires_grad:
+            numbers = torch.arange(p.numel(), dtype=torch.float64) - p.numel() // 2  # of both signs
             got = self._computed(constant.node, {names[0]: numbers.view(p.shape)}, {})
-            if got.numel() == p.numel() and torch.allclose(got.flatten(), numbers, rtol=0, atol=1e-3):
+            if torch.allclose(got.flatten()[:len(numbers)], numbers, rtol=0, atol=1e-3):
                 return Constant(names[0], constant.value)
         raise NotSupported("its parameters are computed from others")
 

@@ -307,14 +307,14 @@ class _Tracer(Images, Attentions):
     def _positions(self, x: Value, constant: Constant) -> Value:
         """x + a parameter with a value for each row and feature, or for each feature."""
         same = constant.value
-        if same.dim() > 1 and same.shape[0] == self.batch and bool((same == same[:1]).all()) and not constant.mask:
+        if same.dim() == 1 + len(x.axes) and same.shape[0] == self.batch and bool((same == same[:1]).all()):
             constant = dataclasses.replace(constant, value=same[:1])  # of each sample
         shape, axes = tuple(constant.value.shape), "".join(x.axes)
         if constant.rows is not None:
             return self._rows_of(x, constant)
         if shape not in (x.shape, (1, *x.shape)):
             if constant.name is None and constant.node is not None and constant.node.target in (torch.cat, torch.concat):
-                return self._beside(x, [self.noted[i] for i in constant.node.all_input_nodes], constant)
+                return self._beside(x, [self.noted[i] for i in constant.node.args[0]], constant)
             return self._affine(None, constant, x)
         if sorted(axes) != sorted(x.stored):
             raise NotSupported(f"{constant.name} of {shape} added to a tensor that is laid out differently")
@@ -642,9 +642,9 @@ class _Tracer(Images, Attentions):
             return a
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
         means, erf = self._of(a, "norms_mean"), self._of(a, "erf")
-        if means is not None and isinstance(b, float) and b > 0:
+        if means is not None and isinstance(b, float) and b > 0 and alpha == 1:
             return self._add("norms_mean", self._name(), means.inputs, (), a.axes, a.sizes, means.eps + b)
-        if erf is not None and b == 1:
+        if erf is not None and b == 1 and alpha == 1:
             return self._add("erf", self._name(), erf.inputs, (1,), a.axes, a.sizes)
         if isinstance(b, Constant) and alpha == 1:
             return self._positions(self._use(a, True), b)

@@ -1507,6 +1507,14 @@ class Traps(Case):
             self.refused(self.module(lambda m, x: m.a(x, x, x, need_weights=False)[0], a=attention), x,
                          "a: the parameters of its out_proj are computed")
 
+    def test_parameters_in_another_form(self):
+        """Which has the parameter's elements now, but not later, or no gradient."""
+        fc, x = nn.Linear(8, 8), torch.randn(4, 8, 8)
+        fc.weight.data.abs_()
+        for form in torch.relu, torch.abs, torch.detach:
+            self.refused(self.module(lambda m, x: (m.fc(x) + form(m.fc.weight)).mean(1), fc=fc), x, "computed from others")
+        self.refused(self.module(lambda m, x: torch.erf(m.fc(x)).mean(1), fc=fc), x, "erf is supported in GELU")
+
     def test_values_that_are_no_numbers(self):
         model = nn.Linear(8, CLASSES)
         model.weight.data[0, 0] = float("nan")
