@@ -551,7 +551,7 @@ static const function functions[] = {
     {"gate_backward, added", call_gate_add,
         {{"x", WHOLE}, {"g", BATCH, COLS}, {"dy", ROWS, COLS, FREE},
             {"dx", ROWS, COLS, OUTPUT | OPTIONAL}, {"dg", BATCH, COLS, OUTPUT | OPTIONAL}}},
-    {"response_forward", call_response, {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
+    {"response_forward", call_response, {{"x", ROWS, COLS, FREE}, {"y", BATCH, COLS, OUTPUT}}},
     {"response_backward", call_response_back,
         {{"x", ROWS, COLS, FREE}, {"dy", BATCH, COLS}, {"dx", ROWS, COLS, OUTPUT}}},
     {"response_backward, added", call_response_add,
