@@ -1791,7 +1791,7 @@ class Errors(Case):
         for forward, text, modules in (
                 (lambda m, x: m.head(m.act(x)), "\n    act: Mish is not supported",
                  {"act": nn.Mish()}),
-                (lambda m, x: m.head(torch.erf(x)), r"\n    erf: erf is not", {}),
+                (lambda m, x: m.head(torch.erf(x)), r"erf is supported in GELU", {}),
                 (lambda m, x: m.head(x + 1), "add: an addition needs two tensors", {}),
                 (lambda m, x: m.head(x + m.p), "add: p of .* a parameter needs one value per feature, or",
                  {"p": nn.Parameter(torch.zeros(1))}),
@@ -1863,7 +1863,7 @@ class Errors(Case):
                 (lambda m, x: (x @ x.transpose(1, 2) + torch.zeros(3, 5)).softmax(-1) @ x, "size of tensor"),
                 (lambda m, x: of_heads(x)[..., :2] + of_heads(x)[..., 2:], "a sum of features of heads that is not rotary"),
                 (lambda m, x: of_heads(x)[..., ::2], "rotary positions other than Llama's"),
-                (lambda m, x: turned(of_heads(x), table.cos(), table), "rotary positions other than those of Llama"),
+                (lambda m, x: turned(of_heads(x), table.cos(), table), "rotary positions of other angles"),
                 (lambda m, x: turned(of_heads(x)[..., 2:], table[:, ::2].cos(), table[:, ::2].sin()),
                  "other features than the first ones|other than those of Llama"),
                 (lambda m, x: torch.cat([of_heads(x)[..., 2:], of_heads(x)[..., :2]], -1), "in another order than that of rotary"),
