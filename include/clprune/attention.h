@@ -68,8 +68,9 @@ CLPRUNE_API clprune_status clprune_attention_backward(clprune_context *context,
     clprune_mat dy, clprune_mat dq, clprune_mat dk, clprune_mat dv, cl_event *event);
 
 /* The gradient of desc->bias, shaped as it: the sum of sqrt(e) * ds, without the cap's factor,
- * over the samples that have it; 0 for rows that are no queries. dbias must not overlap the others. Makes p once more. Takes
- * scratch of up to 8 such matrices, with rows rounded up. Errors: INVALID_SIZE (no bias). */
+ * over the samples that have it; 0 for rows that are no queries. dbias must not overlap the others.
+ * Makes p once more. Takes scratch of up to 8 such matrices, with rows rounded up. Errors:
+ * INVALID_SIZE (no bias). */
 CLPRUNE_API clprune_status clprune_attention_backward_bias(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat dy, clprune_mat dbias, cl_event *event);
