@@ -7,18 +7,20 @@
  *                                  dk[j]  = scale * sum_i ds[i][j] q[i],  over the queries of all heads that
  *                                           share k and v
  *
- * With DROP, z[i][j] is 0 or kept_scale: dp is z * (dy . v), and dv has p * z in place of p.
+ * With DROP, z[i][j] is 0 or kept_scale: dp is z * (dy . v), and dv has p * z in place of p. With CAP ds is also
+ * multiplied by the slope of the cap.
  * The first goes along the keys once, with a running softmax: dq = scale * (sum p dp k - d * sum p k). A
  * query's d and log_mass are element [sample * heads + head][i] of their matrices. Sizes as in
  * attention_forward.cl; dq is shaped as q, dk and dv as k, 0 beyond a sample's length. The groups of the second take LOCAL * LANES keys of
  * the heads of k. Local memory: 2 * E * LANES * LOCAL floats. */
+#include "tokens/attention_cap.clh"
 #include "tokens/attention_drop.clh"
 
 KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
     MAT_OUT(d), MAT_OUT(log_mass))
 {
     local vec own_q[E * QV * LOCAL], own_dy[E * QV * LOCAL];
-    TERMS vec s[TILE][QV], dp[TILE][QV];
+    TERMS vec s[TILE][QV], dp[TILE][QV], flat[CAP_TILE(TILE)][QV];
     GROUP_OF(blocks, heads);
     if (first >= queries)
         return;
@@ -41,9 +43,9 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
     for (uint key = 0; key < end; key += TILE) {
         const uint count = min((uint)TILE, end - key);
         dot_rows(s, own_q, keys, key, count);
+        cap_scores(s, flat, cap, count);
         bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
         softmax_add(&p, s, factor, past + first, key, count);
-        add_rows(plain, factor, s, keys, key, count);
         dot_rows(dp, own_dy, values, key, count);
         drop_keys(z, dp, first, key, count);
         UNROLLED(i, QV)
@@ -54,6 +56,9 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
                 slope[i] += dp[j][i];
             }
         }
+        uncap(s, flat, count);
+        uncap(dp, flat, count);
+        add_rows(plain, factor, s, keys, key, count);
         add_rows(weighted, factor, dp, keys, key, count);
     }
     softmax_end(&p, end);
@@ -76,7 +81,7 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
     MAT_IN(log_mass), MAT_OUT(dk), MAT_OUT(dv))
 {
     local vec own_k[E * QV * LOCAL], own_v[E * QV * LOCAL];
-    TERMS vec p[TILE][QV], ds[TILE][QV];
+    TERMS vec p[TILE][QV], ds[TILE][QV], flat[CAP_TILE(TILE)][QV];
     GROUP_OF(blocks, heads / share);
     if (first >= key_rows)
         return;
@@ -103,6 +108,7 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
         for (uint query = FIRST_QUERY(first); query < end; query += TILE) {
             const uint count = min((uint)TILE, end - query);
             dot_rows(p, own_k, q_rows, query, count);
+            cap_scores(p, flat, cap, count);
             bias_queries(p, BIAS_ROWS(sample, h), first, key_rows, query, count);
             FOR_TILE(i, count) {
                 UNROLLED(c, QV) {
@@ -118,6 +124,7 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
                 UNROLLED(c, QV)
                     ds[i][c] = p[i][c] * (ds[i][c] - mean[query + i]);
             }
+            uncap(ds, flat, count);
             drop_queries(z, p, first, query, count);
             add_rows(sum_v, one, p, dy_rows, query, count);
             add_rows(sum_k, one, ds, q_rows, query, count);

@@ -6,6 +6,7 @@
  * twice, for the softmax and d, and for the terms, unless its keys are one tile. Group ((slice * biases + b) * heads
  * + head) * blocks + block takes LOCAL * LANES queries. partial: (slices * biases * heads * key_rows) x (blocks * LOCAL *
  * LANES); columns beyond the queries hold anything. Local memory: 2 * E * LANES * LOCAL floats. */
+#include "tokens/attention_cap.clh"
 #include "tokens/attention_drop.clh"
 
 /* The scores of the keys from `key` on become terms of a softmax that has gone along all keys. `last`: the last one that
@@ -55,6 +56,7 @@ KERNEL_OF(LOCAL) attention_backward_bias(ATTENTION_SIZES, const ulong batch, con
                 const uint count = min((uint)TILE, end - key);
                 if (turn == 0 || end > TILE) {
                     dot_rows(s, own_q, keys, key, count);
+                    cap_scores(s, 0, cap, count);
                     bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
                     dot_rows(dp, own_dy, values, key, count);
                     drop_keys(z, dp, first, key, count);

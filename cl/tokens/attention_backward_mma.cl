@@ -22,11 +22,12 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
 #pragma nounroll
     for (uint turn = 0; turn < 2; turn++) {
         for (uint key = 0; key < end; key += TILE) {
-            float4 s[TILE / 8], dp[TILE / 8];
+            float4 s[TILE / 8], dp[TILE / 8], flat[CAP_TILE(TILE / 8)];
             load_rows(k_tile, keys, key, min((uint)TILE, end - key), 1.0f);
             load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
             barrier(CLK_LOCAL_MEM_FENCE);
             dot_tile(s, own_q, k_tile);
+            cap_tile(s, flat, cap);
             bias_tile(s, BIAS_ROWS(sample, head), rows, key_rows, row, key, true);
             dot_tile(dp, own_dy, v_tile);
             drop_tile(z, dp, row, key, true);
@@ -38,6 +39,7 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
                 hide_keys(s, past + row, key, some);
                 UNROLLED(j, TILE / 8)
                     s[j] = powers_of_2(s[j] - log_of_mass.xxyy) * (dp[j] - slope.xxyy);
+                uncap_tile(s, flat);
                 add_tile(sum, s, k_tile, lanes);
             }
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -81,11 +83,12 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
         global const float *mass = ROW(log_mass, sample * heads + h);
         global const float *mean = ROW(d, sample * heads + h);
         for (uint query = FIRST_QUERY(begin); query < end; query += TILE) {
-            float4 p[TILE / 8], ds[TILE / 8];
+            float4 p[TILE / 8], ds[TILE / 8], flat[CAP_TILE(TILE / 8)];
             load_rows(q_tile, q_rows, query, min((uint)TILE, end - query), scale * LOG2_E);
             load_rows(dy_tile, dy_rows, query, min((uint)TILE, end - query), 1.0f);
             barrier(CLK_LOCAL_MEM_FENCE);
             dot_tile(p, own_k, q_tile);
+            cap_tile(p, flat, cap);
             bias_tile(p, BIAS_ROWS(sample, h), rows, key_rows, row, query, false);
             dot_tile(ds, own_v, dy_tile);
             drop_tile(z, ds, row, query, false);
@@ -100,6 +103,7 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
             EACH_PRODUCT(p, row, query, value = other < end && (!CAUSAL || past + other >= own_row) ? value : 0.0f;)
             UNROLLED(j, TILE / 8)
                 ds[j] *= p[j];
+            uncap_tile(ds, flat);
             drop_tile(z, p, row, query, false);
             add_tile(sum_v, p, dy_tile, lanes);
             add_tile(sum_k, ds, q_tile, lanes);

@@ -10,8 +10,9 @@
  *
  * The last two are products of rows of lanes with rows of E elements, which are kept as vectors: COLS of them, a
  * tile of KEYS keys x COLS vectors in registers.
- * TILE: keys, at most. LOCAL is 1, VW 16. Local memory: (4 * EV * LANES * VW + 2 * TILE * LANES) floats, EV = E / VW
+ * TILE: keys, at most. LOCAL is 1, VW 16. Local memory: (4 * EV * LANES * VW + 2 * TILE * LANES) floats, with CAP TILE * LANES more, EV = E / VW
  * rounded up. */
+#include "tokens/attention_cap.clh"
 #include "tokens/attention_drop.clh"
 #if !WHOLE
 #error "attention_backward_whole.cl needs WHOLE, and LOCAL 1"
@@ -97,7 +98,7 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
     MAT_OUT(dk), MAT_OUT(dv))
 {
     local vec own_q[E * QV], own_dy[E * QV], lanes_q[LANES][EV], lanes_dy[LANES][EV], s[TILE][QV],
-        dp[TILE][QV];
+        dp[TILE][QV], flat[CAP_TILE(TILE)][QV];
     const uint head = (uint)(get_group_id(0) % (heads / share));
     const ulong sample = get_group_id(0) / (heads / share);
     const head_rows keys = KEY_ROWS(k, sample, head), values = KEY_ROWS(v, sample, head);
@@ -121,10 +122,12 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
             load_rows(lanes_q, q_rows, first, queries, scale);
             load_rows(lanes_dy, dy_rows, first, queries, 1.0f);
             dot_rows(s, own_q, keys, 0, count);
+            cap_scores(s, flat, cap, count);
             bias_keys(s, BIAS_ROWS(sample, h), first, rows, 0, count);
             dot_rows(dp, own_dy, values, 0, count);
             drop_keys(z, dp, first, 0, count);
             settle_terms(s, dp, first, queries, past, count);
+            uncap(dp, flat, count);
             drop_keys(z, s, first, 0, count);
             for (uint e = 0; e < E; e++)
                 UNROLLED(i, QV)

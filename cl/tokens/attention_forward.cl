@@ -1,12 +1,13 @@
 /* Attention: for each sample, head and query i
  *
- *     y[i] = sum over keys j of p[i][j] * v[j],  p[i] = softmax over j of scale * q[i] . k[j] (+ bias)
+ *     y[i] = sum over keys j of p[i][j] * v[j],  p[i] = softmax over j of scale * q[i] . k[j] (+ bias; CAP: capped before)
  *
  * q: (batch * rows) x (heads * E), of which the first `queries` rows of each sample are read; y: (batch * queries)
  * x (heads * E); k, v: (batch * key_rows) x (heads / share * E): `share` heads of q read the same head of k and v. With CAUSAL query i sees
  * the keys 0 to past + i. Group (sample * heads + head) * blocks + block takes LOCAL * LANES queries, see
  * attention.clh. With LENGTHS keys beyond a sample's length are not read. The softmax runs along the tiles of keys: the sums so far are rescaled where a larger score
  * comes. With DROP a probability is 0, or p * kept_scale. Local memory: E * LANES * LOCAL floats. */
+#include "tokens/attention_cap.clh"
 #include "tokens/attention_drop.clh"
 
 KERNEL_OF(LOCAL) attention_forward(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_OUT(y))
@@ -30,6 +31,7 @@ KERNEL_OF(LOCAL) attention_forward(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN
     for (uint key = 0; key < end; key += TILE) {
         const uint count = min((uint)TILE, end - key);
         dot_rows(s, own, keys, key, count);
+        cap_scores(s, 0, cap, count);
         bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
         softmax_add(&p, s, factor, past + first, key, count);
         drop_keys(z, s, first, key, count);

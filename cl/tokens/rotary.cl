@@ -6,9 +6,10 @@
  *     turn     of head h of row r, with q = r % tokens, a = x[h * head_cols + i], b = x[h * head_cols + half + i]:
  *                  y[h * head_cols + i]        = a * cos t - b * sin t
  *                  y[h * head_cols + half + i] = b * cos t + a * sin t;    BACK turns by -t
+ *              ADJACENT: the columns 2 i and 2 i + 1 of a head in place of i and half + i
  *
  * table: a work-item takes an element i, and all q. turn: row-wise, see rowwise.clh, over (rows * heads) x half.
- * y may be x. No local memory. BACK: 0 or 1. */
+ * y may be x. No local memory. BACK, ADJACENT: 0 or 1. */
 #include "prelude/rowwise.clh"
 
 #ifndef BACK
@@ -39,7 +40,17 @@ KERNEL_OF(LOCAL) rotary_turn(LANE_SIZES, const ulong heads, const ulong head_col
     FOR_STRIPS
         FOR_LANE_VECTORS(c)
             FOR_SLICE_ROWS(k) {
-                const ulong r = k / heads, h = k % heads, left = cols - c;
+                const ulong r = k / heads, h = k % heads;
+#if ADJACENT
+                for (ulong i = c; i < min(c + VW, cols); i++) {
+                    const float cosine = AT(table, r % tokens, i), turned = AT(table, r % tokens, cols + i);
+                    const float sine = BACK ? -turned : turned;
+                    const float a = HEAD(x, r, h)[2 * i], b = HEAD(x, r, h)[2 * i + 1];
+                    HEAD(y, r, h)[2 * i] = fma(a, cosine, -b * sine);
+                    HEAD(y, r, h)[2 * i + 1] = fma(b, cosine, a * sine);
+                }
+#else
+                const ulong left = cols - c;
                 const vec cosine = GET(table, r % tokens, c);
                 const vec turned = load_part(ROW(table, r % tokens) + cols + c, left, 0);
                 const vec sine = BACK ? -turned : turned;
@@ -47,6 +58,7 @@ KERNEL_OF(LOCAL) rotary_turn(LANE_SIZES, const ulong heads, const ulong head_col
                 const vec b = load_part(HEAD(x, r, h) + cols + c, left, 0);
                 store_part(fma(a, cosine, -b * sine), HEAD(y, r, h) + c, left);
                 store_part(fma(b, cosine, a * sine), HEAD(y, r, h) + cols + c, left);
+#endif
             }
 }
 #endif

@@ -85,7 +85,7 @@ static clprune_net_value add_llama(clprune_net *net, const gpt_arch *a, clprune_
         t = clprune_net_head_norm(net, "self_attn.q_norm", t, 0, a->heads, head);
         t = clprune_net_head_norm(net, "self_attn.k_norm", t, q, a->kv_heads, head);
     }
-    t = clprune_net_rotary(net, "self_attn.rotary", t, a->heads, a->kv_heads, 0, a->theta);
+    t = clprune_net_rotary(net, "self_attn.rotary", t, a->heads, a->kv_heads, 0, a->theta, false);
     t = clprune_net_attention(net, "self_attn", t, &attn);
     t = a->out_bias ? clprune_net_linear(net, "self_attn.o_proj", t, a->dim)
                     : clprune_net_project(net, "self_attn.o_proj", t, a->dim);

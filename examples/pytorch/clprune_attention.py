@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Container, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -131,14 +132,15 @@ class Attentions(Layers):
             done[n] = torch.func.functional_call(module, weights, args, kwargs)
         return done[n]
 
-    def _parameters_of(self, constant: Constant) -> List[str]:
-        """The model's parameters of which it is computed."""
+    def _parameters_of(self, constant: Constant, among: Optional[Container[str]] = None) -> List[str]:
+        """The model's parameters of which it is computed, or what else there is `among` its tensors."""
+        among = self.named if among is None else among
         found: Dict[str, None] = {}
         left = [constant.node] if constant.node is not None else []
         seen = set(left)
         while left:
             i = left.pop()
-            if i.op == "get_attr" and str(i.target) in self.named:
+            if i.op == "get_attr" and str(i.target) in among:
                 found[str(i.target)] = None
             if i.op == "call_module":
                 found.update({f"{i.target}.{name}": None for name, _ in self.fetch_attr(str(i.target)).named_parameters()})
@@ -279,7 +281,7 @@ class Attentions(Layers):
             raise NotSupported("a product with scores that is not attention's")
         if v.view.scale != 1:
             raise NotSupported("values of attention that are scaled")
-        scale = scores.scale * q.features ** 0.5
+        scale = scores.scale * (scores.cap or 1) * q.features ** 0.5
         if k.rows != q.rows:
             return self._plain(dataclasses.replace(q.view, layer=self._cross(scores, v, scale), features=q.view.left, picked=(),
                                                    scale=1.0))
@@ -295,21 +297,21 @@ class Attentions(Layers):
             for other in layers[1:]:
                 layer = self._push("concat", (layer, other), Axis.FEATURES)
         if q.view.theta > 0:
-            layer = self._push("rotary", (layer,), q.count, k.count, q.view.turned, q.view.theta)
+            layer = self._push("rotary", (layer,), q.count, k.count, q.view.turned, q.view.theta, q.view.adjacent)
         self.attentions += 1
         self.masked += scores.masked
         window = 0 if q.windows == 1 else q.rows
-        layer = self._core(layer, Attention(q.count, scores.rate, scores.causal, k.count, window), q.rows * q.windows,
+        layer = self._core(layer, Attention(q.count, scores.rate, scores.causal, k.count, window, scores.cap), q.rows * q.windows,
                            scores.biases)
         like = next((x for x in (q.view, v.view) if tuple(map(x.size, x.groups)) == tuple(self.result.shape)), q.view)
         return self._plain(dataclasses.replace(like, layer=layer, features=like.left, picked=(), scale=1.0, theta=0.0,
-                                               turned=0, repeats=1))
+                                               turned=0, adjacent=False, repeats=1))
 
     def _cross(self, scores: Scores, v: Heads, scale: float) -> int:
         """Attention to the rows of another value."""
         q, k = scores.q, scores.k
-        if scores.causal or scores.masked or scores.biases or q.view.theta > 0:
-            raise NotSupported("a mask, a bias or rotary positions in attention to other rows")
+        if scores.causal or scores.masked or scores.biases or scores.cap > 0 or q.view.theta > 0:
+            raise NotSupported("a mask, a bias, a cap or rotary positions in attention to other rows")
         layer, kv = self._part_of(q.view), k.view.layer
         if abs(scale - 1) >= 1e-6:
             layer = self._push("scale", (layer,), scale)
@@ -318,21 +320,35 @@ class Attentions(Layers):
         self.attentions += 1
         return self._push("cross_attention", (layer, kv), q.count, k.count, scores.rate)
 
-    def rotary(self, q: Any, k: Any, cos: Constant, sin: Optional[Constant] = None, *_: Any, **__: Any) -> Tuple[View, View]:
-        """apply_rotary_pos_emb of transformers."""
-        if sin is None:  # GPT-J's
-            raise NotSupported("rotary positions of neighbouring pairs")
-        theta, turned, parts = theta_of(cos.value, sin.value), cos.value.shape[-1], []
-        for x, node, result in zip((q, k), self.node.args, self.result):  # others of this name pair neighbours
-            x, value = self._cut(x), self.env[node]
-            first, second = value[..., :turned].chunk(2, -1)
-            want = value[..., :turned] * cos.value.unsqueeze(1) + torch.cat([-second, first], -1) * sin.value.unsqueeze(1)
-            if result.shape != value.shape or not torch.allclose(result[..., :turned], want, atol=1e-4) or \
-                    not torch.equal(result[..., turned:], value[..., turned:]):
-                raise NotSupported("rotary positions other than Llama's")
-            part = x.narrow(0, turned).turned(theta)
+    def rotary(self, *args: Any, **named: Any) -> Any:
+        """apply_rotary_pos_emb of transformers: of queries and keys by cos and sin, or of either by sin and cos."""
+        tables, single = [x for x in (*args, *named.values()) if isinstance(x, Constant)], isinstance(self.result, Tensor)
+        parts = []
+        for x, node, result in zip(args, self.node.args, [self.result] if single else self.result):
+            x = self._cut(x)
+            cos, sin, adjacent = self._rotation(x, self.env[node], result, [table.value for table in tables[:2]])
+            turned = 2 * cos.shape[-1]
+            part = x.narrow(0, turned).turned(theta_of(cos, sin), adjacent)
             parts.append((part if turned == x.count else part.joined(x.narrow(turned, x.count - turned))).whole)
-        return tuple(parts)
+        return parts[0] if single else tuple(parts)
+
+    @staticmethod
+    def _rotation(x: Cut, value: Tensor, result: Tensor, tables: Sequence[Tensor]) -> Tuple[Tensor, Tensor, bool]:
+        """What turns it: cosines and sines of each row and pair; whether pairs are neighbours. Models have these tables of each
+        pair or feature, in either order."""
+        heads = -2 if x.view.groups[-2] != x.view.rows else -3
+        of_pairs = (lambda t: t, lambda t: t[..., :t.shape[-1] // 2], lambda t: t[..., ::2])
+        for pairs, order, adjacent in itertools.product(of_pairs, (1, -1), (False, True)):
+            cos, sin = map(pairs, tables[::order])
+            c, s, turned = cos.unsqueeze(heads), sin.unsqueeze(heads), 2 * cos.shape[-1]
+            if result.shape == value.shape and turned <= x.count:
+                part, rest = value[..., :turned], value[..., turned:]
+                a, b = (part[..., ::2], part[..., 1::2]) if adjacent else part.chunk(2, -1)
+                halves = a * c - b * s, b * c + a * s
+                want = torch.stack(halves, -1).flatten(-2) if adjacent else torch.cat(halves, -1)
+                if torch.allclose(result, torch.cat([want, rest], -1), atol=1e-4):
+                    return cos, sin, adjacent
+        raise NotSupported("rotary positions other than Llama's or GPT-J's")
 
     def mask_of(self, **_: Any) -> Constant:
         """A mask that a function of transformers makes of that of the samples' lengths."""

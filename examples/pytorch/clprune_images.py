@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clprune_layers import Layers
-from clprune_program import FLOATS, Conv, Extent, Pool, pair
+from clprune_program import FLOATS, Conv, Extent, Layer, Pool, pair
 from clprune_views import Constant, NotSupported, Order, Value, matrices_of
 
 __all__ = ["Images"]
@@ -36,6 +36,30 @@ class Images(Layers):
         value = self._add("conv2d", name, (x.layer,), (conv,), x.axes, sizes)
         self._param(f"{name}.weight", weight, split=(out, channels, *kernel),
                     order=(0, 2, 3, 1))
+        if bias is not None:
+            self._param(f"{name}.bias", bias)
+        return value
+
+    def conv1d(self, x: Any, weight: Constant, bias: Optional[Constant] = None, stride=1, padding=0, dilation=1,
+               groups: int = 1) -> Value:
+        """Of lines (N, C, L), as images of one row."""
+        x = self._use(x)
+        if padding == "same":
+            padding = pair(dilation)[0] * (weight.value.shape[2] - 1)
+            if padding % 2:
+                raise NotSupported("a convolution of lines with one more pixel at the end")
+            padding //= 2
+        rows, features = x.size(x.rows), x.sizes["C"]
+        lines = {("C", x.rows): (0, 1), (x.rows, "C"): (1, 0)}.get(x.axes)
+        if lines is None:
+            raise NotSupported("a convolution of lines of a tensor that is not (N, C, L)")
+        channels, length = x.shape
+        line = self._push("permute", (x.layer,), Order((rows, features), lines), channels, Extent(1, length))
+        name, (out, per_group, kernel) = self._layer_of(weight), weight.value.shape
+        along = [(a, pair(b)[0]) for a, b in ((1, kernel), (1, stride), (0, 0 if padding == "valid" else padding), (1, dilation))]
+        self.program.layers.append(Layer("conv2d", name, (line,), (Conv(out, *along, groups, bias is not None),)))
+        value = Value(len(self.program.layers) - 1, ("C", "T"), {"C": out, "T": self.result.shape[2]})
+        self._param(f"{name}.weight", weight, split=(out, per_group, kernel), order=(0, 2, 1))
         if bias is not None:
             self._param(f"{name}.bias", bias)
         return value

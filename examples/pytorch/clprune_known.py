@@ -36,6 +36,12 @@ def _conv2d(t: Any, m: nn.Conv2d, x: Value) -> Value:
                     m.groups)
 
 
+def _conv1d(t: Any, m: nn.Conv1d, x: Value) -> Value:
+    if m.padding_mode != "zeros":
+        raise NotSupported(f"a convolution of lines with padding_mode {m.padding_mode!r}")
+    return t.conv1d(x, *_constants(m, t, "weight", "bias"), m.stride, m.padding, m.dilation, m.groups)
+
+
 def _conv_transpose2d(t: Any, m: nn.ConvTranspose2d, x: Value) -> Value:
     return t.conv_transpose2d(x, *_constants(m, t, "weight", "bias"), m.stride, m.padding, m.output_padding, m.groups,
                               m.dilation)
@@ -123,15 +129,19 @@ def _rms_norm(t: Any, m: nn.Module, x: Value) -> Value:
     return t.rms_norm(x, *_constants(m, t, "weight"), eps)
 
 
-def _rms_norm_by_result(t: Any, m: nn.Module, x: Value) -> Value:
-    """Its weight is w, or w + 1 as in Gemma: what it is computed with tells."""
-    weight, = _constants(m, t, "weight")
-    value = t.env[t.node.args[0]].detach().double()
-    normed = value * (value.square().mean(-1, keepdim=True) + m.eps).rsqrt()
-    for more in (0, 1):
-        if torch.allclose(t.result.detach().double(), normed * (m.weight.detach().double() + more), atol=1e-5, rtol=1e-5):
-            return t.rms_norm(x, weight, m.eps) if more == 0 else t.scaled_more(t.rms_norm(x, None, m.eps), weight)
-    raise NotSupported("an RMS norm whose weight is neither w nor w + 1")
+def _norm_by_result(t: Any, m: nn.Module, x: Value) -> Value:
+    """A layer norm without bias, as in Cohere, or an RMS norm, whose weight is w, or w + 1 as in Gemma: what it is computed with
+    tells."""
+    (weight,), eps = _constants(m, t, "weight"), getattr(m, "eps", None) or m.variance_epsilon
+    value, result, w = (x.detach().double() for x in (t.env[t.node.args[0]], t.result, m.weight))
+    for centre, more in ((0, 0), (0, 1), (1, 0)):
+        normed = value - centre * value.mean(-1, keepdim=True)
+        normed = normed * (normed.square().mean(-1, keepdim=True) + eps).rsqrt() * (w + more)
+        if torch.allclose(result, normed, atol=1e-5, rtol=1e-5):
+            if more == 1:
+                return t.scaled_more(t.rms_norm(x, None, eps), weight)
+            return t.layer_norm(x, w.shape, weight, None, eps) if centre else t.rms_norm(x, weight, eps)
+    raise NotSupported("a norm that is neither RMS norm, with a weight w or w + 1, nor layer norm")
 
 
 _OF_TRANSFORMERS = {  # classes by name
@@ -154,9 +164,9 @@ def known(module: nn.Module) -> Optional[Callable[..., Value]]:
     if of.__module__.startswith("transformers."):
         if (of.__name__.endswith("RMSNorm") or of.__name__ == "T5LayerNorm") and hasattr(module, "variance_epsilon"):
             return _rms_norm
-        if of.__name__.endswith("RMSNorm") and isinstance(getattr(module, "eps", None), float) and \
-                [name for name, _ in module.named_parameters()] == ["weight"]:
-            return _rms_norm_by_result
+        if of.__name__.endswith(("RMSNorm", "LayerNorm")) and [name for name, _ in module.named_parameters()] == ["weight"] and \
+                isinstance(getattr(module, "eps", getattr(module, "variance_epsilon", None)), float):
+            return _norm_by_result
         return _OF_TRANSFORMERS.get(of.__name__)
     if of.__name__ == "RMSNorm" and of.__module__.startswith("torch."):  # since PyTorch 2.4
         return _rms_norm
@@ -165,6 +175,7 @@ def known(module: nn.Module) -> Optional[Callable[..., Value]]:
 
 _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Linear: _linear,
+    nn.Conv1d: _conv1d,
     nn.Conv2d: _conv2d,
     nn.ConvTranspose2d: _conv_transpose2d,
     nn.BatchNorm1d: _batch_norm,

@@ -64,15 +64,14 @@ class Layers(fx.Interpreter):
     def _param(self, ours: str, constant: Optional[Constant], value: Optional[Tensor] = None,
                split: Tuple[int, ...] = (), order: Tuple[int, ...] = ()) -> None:
         """A parameter of the last layer. constant: None for one that always has `value`."""
-        if constant is not None and constant.name is not None and constant.name not in self.state \
-                and constant.name not in self.named:
-            constant, value = None, constant.value
+        if constant is not None and self._is_fixed(constant):
+            constant, value = None, constant.value.float()
         if constant is None:
             self.program.params.append(Param(ours, None, tuple(value.shape), split, order, value))
             self.program.frozen.append(ours)
             return
         if constant.name is None:
-            raise NotSupported("its parameters are computed from others")
+            constant = self._own(constant)
         tensor = self.named.get(constant.name, constant.value)
         if constant.rows is not None or constant.value.numel() not in (tensor.numel(), tensor.numel() * self.batch):
             raise NotSupported(f"a part of {constant.name}, or one that is repeated")
@@ -88,6 +87,23 @@ class Layers(fx.Interpreter):
                                          order))
         if not tensor.requires_grad:
             self.program.frozen.append(ours)
+
+    def _is_fixed(self, constant: Constant) -> bool:
+        """Whether no tensor of the model's state has it, or makes it."""
+        if constant.name is not None:
+            return constant.name not in self.state and constant.name not in self.named
+        return constant.node is not None and not constant.mask and not self._parameters_of(constant, self.state)
+
+    def _own(self, constant: Constant) -> Constant:
+        """The parameter whose elements it has, one behind the other, as positions that are resampled to the size they have."""
+        names, count = self._parameters_of(constant), constant.value.numel()
+        p = self.named[names[0]] if len(names) == 1 else None
+        if p is not None and count in (p.numel(), p.numel() * self.batch) and constant.value.requires_grad == p.requires_grad:
+            numbers = torch.arange(p.numel(), dtype=torch.float64) - p.numel() // 2  # of both signs
+            got = self._computed(constant.node, {names[0]: numbers.view(p.shape)}, {})
+            if torch.allclose(got.flatten()[:len(numbers)], numbers, rtol=0, atol=1e-3):
+                return Constant(names[0], constant.value)
+        raise NotSupported("its parameters are computed from others")
 
     def _view(self, x: Union[Value, View]) -> View:
         return x if isinstance(x, View) else view_of(self._use(x, True), self.batch)

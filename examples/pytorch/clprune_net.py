@@ -74,7 +74,8 @@ _Pool = _structure("_MaxPoolDesc", kernel=_Extent, stride=_Extent, padding=_Exte
 _AxisMatrix = _structure("_NetAxis", out=c_size_t, first=POINTER(c_uint32), of=POINTER(c_uint32),
                          weight=POINTER(c_float))
 _Attention = _structure("_NetAttn", heads=c_size_t, kv_heads=c_size_t, queries=c_size_t,
-                        causal=c_bool, rate=c_float, window=c_size_t, bias=c_void_p, reserved=c_uint64 * 2)
+                        causal=c_bool, rate=c_float, window=c_size_t, bias=c_void_p, cap=c_float,
+                        reserved=c_uint64 * 2)
 _Bias = _structure("_NetBias", table=c_char_p, entries=c_size_t, index=c_void_p, masks=c_size_t, mask=c_void_p,
                    reserved=c_uint64 * 2)
 _Order = _structure("_PermuteDesc", rank=c_size_t, extents=c_size_t * 8, order=c_size_t * 8)
@@ -483,12 +484,12 @@ def _to_c(value: Any) -> Any:
                                  (c_float * entries)(*value.weight)))
     if isinstance(value, Axis):
         return c_int(value)
-    return c_float(value) if isinstance(value, float) else c_size_t(value)
+    return {bool: c_bool, float: c_float}.get(type(value), c_size_t)(value)
 
 
 def _attention_to_c(value: Attention) -> "_Attention":
     """With what its bias points to, as long as it lives."""
-    attention = _Attention(value.heads, value.kv_heads, 0, value.causal, value.rate, value.window)
+    attention = _Attention(value.heads, value.kv_heads, 0, value.causal, value.rate, value.window, cap=value.cap)
     if value.bias is not None:
         index, mask = value.bias.index, value.bias.mask
         index = None if index is None else index.to(torch.int32).contiguous()
@@ -862,7 +863,8 @@ class Net:
                 model = copy.deepcopy(model)
                 model.load_state_dict(self.state_dict(), strict=False)
             with unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
-                want = model.eval()(*(part.clone() for part in parts_of(x) if part is not None)).float()
+                want = model.eval()(*(part.clone() for part in parts_of(x) if part is not None))
+            want = (want[self._program.key] if self._program.key else want).float()
         except RuntimeError as error:
             self.close()
             if self._shared is None or not self._shared.moved:

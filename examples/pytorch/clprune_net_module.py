@@ -121,7 +121,9 @@ class NetModule(nn.Module):
         self._check()
         seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_())
         tensors = self._tensors()
-        return NetFunction.apply(x, *(mask or (None,)), self, seed, *(tensors[name] for name in self._names()))
+        y = NetFunction.apply(x, *(mask or (None,)), self, seed, *(tensors[name] for name in self._names()))
+        key = self._parts[0].key
+        return {key: y} if key else y
 
     def _names(self) -> List[str]:
         return [param.theirs for param in self._parts[0].params if param.theirs is not None]

@@ -65,6 +65,7 @@ class Attention:
     causal: bool
     kv_heads: int = 0
     window: int = 0
+    cap: float = 0.0
     bias: Optional[Bias] = None
 
 
@@ -113,6 +114,7 @@ class Program:
     paddings: List[int] = dataclasses.field(default_factory=list)  # tokens whose embeddings are not trained
     pads_positions: bool = False  # and that shift the positions of others
     output: Optional[Value] = None
+    key: Optional[str] = None  # that the output has in the model's, a dict
     lengths: bool = False  # a second input is the mask of samples' lengths
     token_types: bool = False  # a model of transformers with a table of them
     padding_counts: bool = True  # outputs depend on rows behind the length of their sample

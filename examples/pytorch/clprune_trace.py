@@ -4,6 +4,7 @@ that runs nothing. trace() returns the program; clprune_net.py makes a net of it
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import operator
 import threading
@@ -19,7 +20,7 @@ from clprune_graph import MASKS, fails, graph_of, unchanged
 from clprune_images import Images
 from clprune_known import known
 from clprune_program import FLOATS, Axis, Extent, Failed, Layer, Param, Parts, Program, needed
-from clprune_views import Constant, Cut, NotSupported, Scores, Value, View, first_part, permuted, picked, reshaped
+from clprune_views import Constant, Cut, NotSupported, Order, Scores, Value, View, first_part, permuted, picked, reshaped
 
 __all__ = ["hooks_of", "trace"]
 
@@ -80,13 +81,15 @@ class _Tracer(Images, Attentions):
             return Constant(str(n.target), result, node=n)
         given = [self.noted[i] for i in n.all_input_nodes if i in self.noted]
         if n.op == "output":
-            if isinstance(args[0], (Value, View)):
-                self.program.output = self._whole(args[0])
-            elif not isinstance(args[0], Failed):
+            self.program.key = "out" if isinstance(args[0], dict) and "out" in args[0] else None
+            output = args[0][self.program.key] if self.program.key else args[0]
+            if isinstance(output, (Value, View)):
+                self.program.output = self._whole(output)
+            elif not isinstance(output, Failed):
                 raise NotSupported("the output is not one tensor of the model's operations")
             else:
                 self.stopped = True
-            return args[0]
+            return output
         if not any(isinstance(a, (Value, View, Cut, Scores, Failed, Parts, tuple)) for a in given):
             return self._constant(n, given, args, kwargs, result)
         self.node, self.result = n, result
@@ -185,8 +188,17 @@ class _Tracer(Images, Attentions):
 
     # ---- layers
 
-    def scaled_more(self, x: Any, weight: Constant) -> Value:
+    def scaled_more(self, x: Any, weight: Constant) -> Union[Value, View]:
         """x * (1 + weight)"""
+        if isinstance(x, View) and len(x.left) == 2 and x.groups[-1] == x.left[1]:  # of each head, as a row
+            rows, heads, features = x.size(x.rows), *(x.sizes[axis] for axis in x.left)
+            order, flat = Order((rows, heads, features), (0, 1, 2)), Extent(0, 0)
+            layer = self._push("permute", (self._part_of(x),), order, features, flat)
+            name = self._name()
+            self.program.layers.append(Layer("layerscale", name, (layer, layer)))
+            self._param(name, weight)
+            layer = self._push("permute", (len(self.program.layers) - 1,), order, heads * features, flat)
+            return dataclasses.replace(x, layer=layer, features=x.left, picked=())
         x = self._use(x, True)
         self._per_feature(weight, x)
         name = self._name()
@@ -196,6 +208,8 @@ class _Tracer(Images, Attentions):
 
     def linear(self, x: Value, weight: Constant, bias: Optional[Constant] = None, transposed: bool = False) -> Value:
         """transposed: the weight is in x out."""
+        if bias is not None and bias.name is None:
+            return self._positions(self.linear(x, weight, None, transposed), bias)
         x = self._use(x, True)
         name, out = self._layer_of(weight), weight.value.shape[1 if transposed else 0]
         split: Tuple[int, ...] = ()
@@ -228,7 +242,7 @@ class _Tracer(Images, Attentions):
     def batch_norm(self, x: Value, mean: Optional[Constant], var: Optional[Constant],
                    weight: Optional[Constant] = None, bias: Optional[Constant] = None,
                    training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Value:
-        x = self._use(x)
+        x = self._use(x, True)
         if not training:
             raise NotSupported("a batch norm that uses running statistics in training")
         if x.axes[0] != "C":
@@ -292,10 +306,15 @@ class _Tracer(Images, Attentions):
 
     def _positions(self, x: Value, constant: Constant) -> Value:
         """x + a parameter with a value for each row and feature, or for each feature."""
+        same = constant.value
+        if same.dim() == 1 + len(x.axes) and same.shape[0] == self.batch and bool((same == same[:1]).all()):
+            constant = dataclasses.replace(constant, value=same[:1])  # of each sample
         shape, axes = tuple(constant.value.shape), "".join(x.axes)
         if constant.rows is not None:
             return self._rows_of(x, constant)
         if shape not in (x.shape, (1, *x.shape)):
+            if constant.name is None and constant.node is not None and constant.node.target in (torch.cat, torch.concat):
+                return self._beside(x, [self.noted[i] for i in constant.node.args[0]], constant)
             return self._affine(None, constant, x)
         if sorted(axes) != sorted(x.stored):
             raise NotSupported(f"{constant.name} of {shape} added to a tensor that is laid out differently")
@@ -306,6 +325,21 @@ class _Tracer(Images, Attentions):
         self._param(name, constant, split=() if in_order else tuple(x.sizes[axis] for axis in axes),
                     order=() if in_order else order)
         return value
+
+    def _beside(self, x: Value, parts: Sequence[Constant], whole: Constant) -> Value:
+        """x + joined parameters, one for each part of the features, as biases of queries and values alone."""
+        self._per_feature(whole, x)
+        if not all(part.value.dim() == 1 for part in parts):
+            raise NotSupported("joined parameters other than those of features")
+        first, layer = 0, None
+        for part in parts:
+            count = part.value.numel()
+            of = Value(self._push("slice", (x.layer,), Axis.FEATURES, first, count), x.axes, {**x.sizes, "C": count})
+            if part.name in self.named or part.name in self.state or bool(part.value.any()):
+                of = self._affine(None, part, of)
+            layer = of.layer if layer is None else self._push("concat", (layer, of.layer), Axis.FEATURES)
+            first += count
+        return dataclasses.replace(x, layer=layer)
 
     def _rows_of(self, x: Value, constant: Constant) -> Value:
         """x + rows of a table, one for each row, or one for all."""
@@ -326,14 +360,16 @@ class _Tracer(Images, Attentions):
             tensors = [self._part(tensors, i) for i in range(len(tensors.sizes))]
         if len(tensors) == 2 and isinstance(tensors[0], Cut) and dim % self.result.dim() == self.result.dim() - 1:
             return tensors[0].joined(self._cut(tensors[1])).whole
-        if len(tensors) > 1 and all(isinstance(x, Constant) for x in tensors[:-1]):
+        if len(tensors) > 1 and all(isinstance(x, Constant) and x.value.shape[1:2] == (1,) for x in tensors[:-1]):
             x = self._use(tensors[-1])
             for token in reversed(tensors[:-1]):
                 x = self._class_token(token, x, dim)
             if x.shape != tuple(self.result.shape[1:]):
                 raise NotSupported("class tokens of another size")
             return x
-        values = [self._use(x) for x in tensors]
+        values = [x if isinstance(x, Constant) else self._use(x) for x in tensors]
+        most = max((x for x in values if isinstance(x, Value)), key=lambda x: x.size(x.rows))
+        values = [self._rows_like(x, most, dim) if isinstance(x, Constant) else x for x in values]
         axis, group = self._axis(values[0], dim % (1 + len(values[0].axes)), "torch.cat")
         at = values[0].axes.index(group)
         whole = values[0]
@@ -350,6 +386,12 @@ class _Tracer(Images, Attentions):
             self.joined[axis, layers[:i + 1]] = layer
         return self._resized(whole, layer, at, axis, size)
 
+    def stack(self, tensors: Sequence[Any], dim: int = 0) -> tuple:
+        """Values beside each other, of which a mean follows."""
+        if dim != 0:
+            raise NotSupported("a stack along another dimension than the first one")
+        return tuple(self._use(x) for x in tensors)
+
     def _class_token(self, token: Constant, x: Value, dim: int) -> Value:
         """A parameter as a row before the rows."""
         if dim != 1 or len(x.axes) != 2 or x.axes[1] != "C" or token.value.shape[1:] != (1, x.sizes["C"]):
@@ -359,6 +401,18 @@ class _Tracer(Images, Attentions):
         value = Value(len(self.program.layers) - 1, ("T", "C"), {"T": x.size(x.axes[0]) + 1, "C": x.sizes["C"]})
         self._param(name, token)
         return value
+
+    def _rows_like(self, rows: Constant, x: Value, dim: int) -> Value:
+        """A parameter as rows of a value like x: 0 times as many rows of x, plus the parameter."""
+        shape = tuple(rows.value.shape)
+        if dim != 1 or len(shape) != 3 or x.axes != (x.rows, "C") or shape[2] != x.sizes["C"] or shape[1] > x.size(x.rows):
+            raise NotSupported("rows of a parameter are 1 x rows x features, with no more rows than those beside them have")
+        zeros = self._slice(x, 1, 0, shape[1])
+        zeros = dataclasses.replace(zeros, layer=self._push("scale", (zeros.layer,), 0.0))
+        name = self._name(rows.name or self.node.name)
+        self.program.layers.append(Layer("positions", name, (zeros.layer,)))
+        self._param(name, rows)
+        return dataclasses.replace(zeros, layer=len(self.program.layers) - 1)
 
     def split(self, x: Value, _: Any = None, dim: int = 0, **__: Any) -> Parts:
         """Also chunks: the sizes are those of the results."""
@@ -408,8 +462,13 @@ class _Tracer(Images, Attentions):
         for index in at:
             if isinstance(index, int):
                 x = self._picked(x, dim, index)
-            else:
-                dim += 1
+                continue
+            first, end, _ = index.indices(x.size(x.groups[dim]))
+            if end - first < x.size(x.groups[dim]):
+                part = x.size(x.left[1:])
+                layer = self._push("slice", (x.layer,), Axis.FEATURES, x.first + first * part, (end - first) * part)
+                x = dataclasses.replace(x, layer=layer, sizes={**x.sizes, x.left[0]: end - first}, features=x.left, picked=())
+            dim += 1
         return self._plain(x)
 
     def getitem(self, x: Any, at: Any) -> Union[Value, View]:
@@ -425,7 +484,10 @@ class _Tracer(Images, Attentions):
             if Ellipsis in index:
                 here = index.index(Ellipsis)
                 index[here:here + 1] = [slice(None)] * (1 + len(x.groups) - len(index))
-            if all(isinstance(i, int) or isinstance(i, slice) and i.indices(x.size(group)) == (0, x.size(group), 1)
+            index = [slice(i[0], i[0] + 1 or None) if isinstance(i, list) and len(i) == 1 else i for i in index]
+            parts = x.left[0] if len(x.left) > 1 else None  # of which some may be taken
+            if all(isinstance(i, int) or isinstance(i, slice) and (
+                    i.indices(x.size(group)) == (0, x.size(group), 1) or group == parts and i.step in (None, 1))
                    for i, group in zip(index, x.groups)):
                 return self._index(x, index)
         cut = self._cut_of(x, index)
@@ -456,8 +518,12 @@ class _Tracer(Images, Attentions):
             raise NotSupported(f"[{at}] is supported as a part along one dimension, or [:, row] of (N, T, C)")
         return self._slice(x, dim, first, end - first)
 
-    def expand(self, x: Value, *_: Any) -> Value:
-        raise NotSupported("expand is supported for parameters")
+    def expand(self, x: Any, *_: Any) -> Value:
+        """Of features of a sample, as gates of pixels; what reads it takes it as it is."""
+        x = self._vector(self._use(x))
+        if x.rows != "" or len(x.axes) + 1 != self.result.dim():
+            raise NotSupported("expand is supported for parameters, and for values of the features of a sample")
+        return x
 
     def relu(self, x: Value, inplace: bool = False) -> Value:
         return self._elementwise("relu", x)
@@ -496,10 +562,49 @@ class _Tracer(Images, Attentions):
     def gelu(self, x: Value, approximate: str = "none") -> Value:
         return self._elementwise("gelu_tanh" if approximate == "tanh" else "gelu", x)
 
+    def erf(self, x: Value) -> Value:
+        """A part of GELU, which mul finds: no net has such a layer."""
+        return self._elementwise("erf", x)
+
+    def norm(self, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, *, ord: Any = 2, **more: Any) -> Value:
+        """Of each feature over all rows: a part of GRN, norm / (mean of the norms + eps), which div finds."""
+        x = self._use(x)
+        dims = sorted(d % (1 + len(x.axes)) for d in ([dim] if isinstance(dim, int) else dim or ()))
+        over = "".join(x.axes[d - 1] for d in dims if d > 0)
+        if p not in (2, "fro") or ord != 2 or more or 0 in dims or x.rows == "" or sorted(over) != sorted(x.rows):
+            raise NotSupported("a norm of others than each feature over all rows")
+        axes = [group if group == "C" else "" for d, group in enumerate(x.axes, 1) if keepdim or d not in dims]
+        return self._add("norm", self._name(), (x.layer,), (), axes, {"C": x.sizes["C"]})
+
+    def _of(self, x: Any, function: str) -> Optional[Layer]:
+        """The layer of x, if it is one of this function."""
+        of = self.program.layers[x.layer] if isinstance(x, Value) else None
+        return of if of is not None and of.function == function else None
+
+    def _gelu_of(self, x: Value, g: Value) -> Optional[Value]:
+        """x * g, if that is factor * GELU: x is a number times y, and g is 1 + erf(y / sqrt 2)."""
+        (layer, factor), of_erf = self._unscaled(x.layer), self._of(g, "erf")
+        if of_erf is None or of_erf.more != (1,):
+            return None
+        other, root = self._unscaled(of_erf.inputs[0])
+        if other != layer or abs(root * 2 ** 0.5 - 1) > 1e-6:
+            return None
+        return self._elementwise("scale", self.gelu(dataclasses.replace(x, layer=layer)), 2 * factor)
+
+    def _unscaled(self, layer: int) -> Tuple[int, float]:
+        """The layer that one is a number times, and the number."""
+        factor, of = 1.0, self.program.layers[layer]
+        while of.function == "scale":
+            factor, layer = factor * of.more[0], of.inputs[0]
+            of = self.program.layers[layer]
+        return layer, factor
+
     def silu(self, x: Value, inplace: bool = False) -> Value:
         return self._elementwise("silu", x)
 
-    def tanh(self, x: Value) -> Value:
+    def tanh(self, x: Any) -> Union[Value, Scores]:
+        if isinstance(x, Scores) and not (x.cap or x.soft or x.biases or x.causal or x.masked):
+            return dataclasses.replace(x, cap=1.0)
         return self._elementwise("tanh", x)
 
     def dropout(self, x: Value, p: float = 0.5, training: bool = True, inplace: bool = False
@@ -510,7 +615,12 @@ class _Tracer(Images, Attentions):
             return dataclasses.replace(x, rate=float(p))
         return self._elementwise("dropout", x, float(p)) if p > 0 and training else x
 
-    def mean(self, x: Value, dim=None, keepdim: bool = False, **more: Any) -> Value:
+    def mean(self, x: Any, dim=None, keepdim: bool = False, **more: Any) -> Value:
+        if isinstance(x, tuple) and dim in (0, (0,), [0]) and not keepdim and not more:
+            return self._elementwise("scale", functools.reduce(self.add, x), 1 / len(x))
+        of = self._of(x, "norm")
+        if of is not None and isinstance(dim, int) and keepdim and x.axes[dim % (1 + len(x.axes)) - 1] == "C":
+            return Value(self._push("norms_mean", of.inputs), ("",) * len(x.axes), {"C": 1})
         x = self._use(x)
         dims = [dim] if isinstance(dim, int) else list(dim or ())
         rank = 1 + len(x.axes)
@@ -531,6 +641,11 @@ class _Tracer(Images, Attentions):
         if isinstance(b, (int, float)) and b == 0:
             return a
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
+        means, erf = self._of(a, "norms_mean"), self._of(a, "erf")
+        if means is not None and isinstance(b, float) and b > 0 and alpha == 1:
+            return self._add("norms_mean", self._name(), means.inputs, (), a.axes, a.sizes, means.eps + b)
+        if erf is not None and b == 1 and alpha == 1:
+            return self._add("erf", self._name(), erf.inputs, (1,), a.axes, a.sizes)
         if isinstance(b, Constant) and alpha == 1:
             return self._positions(self._use(a, True), b)
         if alpha != 1 or not isinstance(a, Value) or not isinstance(b, Value):
@@ -562,6 +677,10 @@ class _Tracer(Images, Attentions):
             return self._cut(a).times(b.value)
         if isinstance(a, Scores) and (a.soft or a.rate > 0):
             raise NotSupported("probabilities of attention that are scaled")
+        if isinstance(a, Scores) and (a.biases or a.cap > 0 and not (isinstance(b, (int, float)) and b > 0)):
+            raise NotSupported("scores of attention that are scaled behind what is added to them, or have a cap below 0")
+        if isinstance(a, Scores) and a.cap > 0:
+            return dataclasses.replace(a, cap=a.cap * b)
         if isinstance(a, (View, Scores)) and isinstance(b, (int, float)):
             return dataclasses.replace(a, scale=a.scale * b)
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
@@ -571,7 +690,8 @@ class _Tracer(Images, Attentions):
         if isinstance(b, (int, float)):
             return self._elementwise("scale", a, float(b))
         if isinstance(b, Value):
-            return self._gate(self._use(a, True), self._use(b, True))
+            a, b = self._use(a, True), self._use(b, True)
+            return self._gelu_of(a, b) or self._gelu_of(b, a) or self._gate(a, b)
         if not isinstance(b, Constant):
             raise NotSupported("a product of two tensors is not supported")
         a = self._use(a, True)
@@ -586,12 +706,28 @@ class _Tracer(Images, Attentions):
             raise NotSupported("a product of windows and others")
         if x.rows == "":
             x, g = g, x
+        g = self._vector(g)
         if g.rows != "" or g.axes != tuple("C" if group == "C" else "" for group in x.axes):
             raise NotSupported("a product of two tensors is not supported, unless they have the same shape, or "
                                 "one of them has a value for each feature of a sample")
         return self._add("gate", self._name(), (x.layer, g.layer), (), x.axes, x.sizes)
 
+    def _vector(self, x: Value) -> Value:
+        """x; if all its elements are one dimension, as features of one row."""
+        shown, stored = ([axis for axis in axes if x.sizes[axis] > 1] for axes in ("".join(x.axes), x.stored))
+        if x.rows == "" or shown != stored or sum(size > 1 for size in x.shape) != 1:
+            return x
+        axes = tuple("C" if x.size(group) > 1 else "" for group in x.axes)
+        return Value(self._push("flatten", (x.layer,)), axes, {"C": math.prod(x.shape)})
+
+    def square(self, x: Any) -> Value:
+        x = self._use(x, True)
+        return self._gate(x, x)
+
     def div(self, a: Any, b: Any) -> Value:
+        norms, means = self._of(a, "norm"), self._of(b, "norms_mean")
+        if norms is not None and means is not None and norms.inputs == means.inputs and means.eps > 0:
+            return self._add("response", self._name(), norms.inputs, (), a.axes, a.sizes, means.eps)
         if not isinstance(b, (int, float)):
             raise NotSupported("a division by a tensor is not supported")
         return self.mul(a, 1 / b)
@@ -690,6 +826,7 @@ def _is_attention(t: _Tracer, n: fx.Node) -> bool:
 
 _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.linear: _Tracer.linear,
+    F.conv1d: _Tracer.conv1d,
     F.conv2d: _Tracer.conv2d,
     torch.conv2d: _Tracer.conv2d,
     F.conv_transpose2d: _Tracer.conv_transpose2d,
@@ -704,6 +841,10 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.gelu: _Tracer.gelu,
     F.silu: _Tracer.silu,
     torch.tanh: _Tracer.tanh,
+    torch.erf: _Tracer.erf,
+    torch.square: _Tracer.square,
+    torch.norm: _Tracer.norm,
+    torch.linalg.vector_norm: _Tracer.norm,
     F.relu6: _Tracer.relu6,
     F.hardtanh: _Tracer.hardtanh,
     F.leaky_relu: _Tracer.leaky_relu,
@@ -718,6 +859,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.flip: _Tracer.flip,
     torch.cat: _Tracer.cat,
     torch.concat: _Tracer.cat,
+    torch.stack: _Tracer.stack,
     torch.split: _Tracer.split,
     torch.unbind: _Tracer.unbind,
     torch.matmul: _Tracer.matmul,
@@ -760,7 +902,8 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
 _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
-    "neg": _Tracer.neg, "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip,
+    "neg": _Tracer.neg, "erf": _Tracer.erf, "norm": _Tracer.norm, "square": _Tracer.square, "sigmoid": _Tracer.sigmoid,
+    "roll": _Tracer.roll, "flip": _Tracer.flip,
     "split": _Tracer.split, "chunk": _Tracer.split,
     "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "baddbmm": _Tracer.baddbmm,
     "softmax": _Tracer.softmax,
@@ -768,8 +911,12 @@ _METHODS: Dict[str, Callable[..., Value]] = {
     "flatten": _Tracer.reshape, "reshape": _Tracer.reshape, "view": _Tracer.reshape, "reshape_as": _Tracer.reshape_as,
     "squeeze": _Tracer.reshape, "unsqueeze": _Tracer.reshape, "permute": _Tracer.permute,
     "transpose": _Tracer.transpose, "swapaxes": _Tracer.transpose, "swapdims": _Tracer.transpose,
-    "expand": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
+    "expand": _Tracer.expand, "expand_as": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
 }
+
+# Functions of layers that no net has: they become a part of another one.
+_IN_OTHERS = {"erf": "GELU, x / 2 * (1 + erf(x / sqrt(2)))",
+              **dict.fromkeys(("norm", "norms_mean"), "norm / (mean of the norms + eps), as in GRN")}
 
 _IN_PARTS = (_Tracer.split, _Tracer.unbind, _Tracer.rotary)  # whose result is several tensors
 
@@ -849,6 +996,11 @@ def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, *mask
         raise Error(f"of {tracer.attentions} layers of attention {tracer.masked} have the mask of lengths, the model's second "
                     "input; expected all")
     tracer.program.lengths = bool(mask)
-    return needed(tracer.program)
+    program = needed(tracer.program)
+    for layer in program.layers:
+        if layer.function in _IN_OTHERS:
+            raise Error(f"the model cannot be converted:\n    {layer.name}: {layer.function} is supported in "
+                        f"{_IN_OTHERS[layer.function]}")
+    return program
 
 

@@ -93,6 +93,7 @@ class View:
     scale     what it is still to be multiplied by
     theta     of rotary positions that are still to be applied, to heads of attention; 0: none
     turned    the features of a head that they turn, the first ones
+    adjacent  in pairs of neighbours, not of halves
     repeats   how often each head of keys and values is used
     """
 
@@ -105,6 +106,7 @@ class View:
     scale: float = 1.0
     theta: float = 0.0
     turned: int = 0
+    adjacent: bool = False
     repeats: int = 1
 
     def size(self, group: str) -> int:
@@ -326,7 +328,7 @@ class Cut:
 
     def joined(self, other: "Cut") -> "Cut":
         """The features of both, one behind the other: two halves that are swapped, or what is turned and what is not."""
-        plain = self.plain and other.plain and dataclasses.replace(self.view, theta=0.0, turned=0) == other.view
+        plain = self.plain and other.plain and dataclasses.replace(self.view, theta=0.0, turned=0, adjacent=False) == other.view
         if plain and (self.sign, other.sign) == (-1, 1) and self.view.theta == 0 and self.count == other.count and \
                 self.first == other.first + other.count:
             return Cut(self.view, other.first, 2 * self.count, swapped=True)
@@ -335,17 +337,20 @@ class Cut:
             return Cut(self.view, self.first, self.count + other.count)
         raise NotSupported("features of heads in another order than that of rotary positions")
 
-    def turned(self, theta: float) -> "Cut":
+    def turned(self, theta: float, adjacent: bool = False) -> "Cut":
         if not self.plain or self.sign < 0 or self.view.theta > 0 or self.first > 0:
             raise NotSupported("rotary positions of other features than the first ones of a head")
-        return Cut(dataclasses.replace(self.view, theta=theta, turned=self.count), 0, self.count)
+        return Cut(dataclasses.replace(self.view, theta=theta, turned=self.count, adjacent=adjacent), 0, self.count)
 
     def plus(self, other: "Cut") -> "Cut":
         cos, sin = (other, self) if self.swapped else (self, other)
         if cos.factor is None or sin.factor is None or cos.swapped or not sin.swapped or cos.view != sin.view or \
                 (cos.first, cos.count, cos.sign) != (sin.first, sin.count, 1):
             raise NotSupported("a sum of features of heads that is not rotary positions")
-        return dataclasses.replace(cos, factor=None).turned(theta_of(cos.factor, sin.factor))
+        first, second = zip(*(x.chunk(2, -1) for x in (cos.factor, sin.factor)))
+        if not all(map(torch.equal, first, second)):
+            raise NotSupported("rotary positions that turn the elements of a pair by two angles")
+        return dataclasses.replace(cos, factor=None).turned(theta_of(*first))
 
     @property
     def whole(self) -> Any:
@@ -356,11 +361,12 @@ class Cut:
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """Products of queries and keys, and then the probabilities."""
+    """Products of queries and keys, and then the probabilities. cap: the scores are cap * tanh(scale * products)."""
 
     q: Heads
     k: Heads
     scale: float
+    cap: float = 0.0
     causal: bool = False
     soft: bool = False
     rate: float = 0.0
@@ -369,7 +375,8 @@ class Scores:
 
     @staticmethod
     def of(q: Heads, k: Heads, scale: float) -> "Scores":
-        if not k.serves(q) or (q.view.theta, q.view.turned) != (k.view.theta, k.view.turned):
+        if not k.serves(q) or \
+                (q.view.theta, q.view.turned, q.view.adjacent) != (k.view.theta, k.view.turned, k.view.adjacent):
             raise NotSupported("attention with other heads, windows or positions of queries than of keys")
         return Scores(q, k, scale * q.view.scale * k.view.scale)
 
@@ -392,18 +399,16 @@ def hides_later(mask: Constant, rows: int, lengths: Optional[Tensor]) -> bool:
 
 
 def theta_of(cos: Tensor, sin: Tensor) -> float:
-    """Theta of a table of rotary positions, (..., rows, features of a head that are turned); clprune/rotary.h."""
+    """Theta of tables of rotary positions, (..., rows, pairs of features of a head); clprune/rotary.h."""
     cos, sin = (x.reshape(-1, *x.shape[-2:]).double() for x in (cos, sin))
-    rows, features = cos.shape[1:]
-    half = features // 2
+    rows, half = cos.shape[1:]
     if rows > 1 and half > 0:  # of one pair the angle is the row, whatever theta is
         found = float(torch.atan2(sin[0, 1, 1], cos[0, 1, 1])) ** -half if half > 1 else 1e4
         for theta in (float(f"{found:.3g}"), found):
             turns = torch.arange(rows).double()[:, None] * theta ** (-torch.arange(half).double() / half)
-            turns = torch.cat([turns, turns], 1)
             if theta > 1 and all(bool((x - want).abs().max() < 1e-4) for x, want in ((cos, turns.cos()), (sin, turns.sin()))):
                 return theta
-    raise NotSupported("rotary positions other than those of Llama, of halves of the features of a head")
+    raise NotSupported("rotary positions of other angles than those of a theta")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

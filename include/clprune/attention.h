@@ -42,6 +42,8 @@ typedef struct clprune_attention_desc {
     clprune_mat bias; /* what is added to the scores, or CLPRUNE_NO_MAT: (n * heads * keys) x rows;
                          that of head h, query i and key j of sample s is element (((first + s) % n
                          * heads + h) * keys + j, i). Finite: -1e4 hides a key as -infinity would */
+    float cap; /* scores q[i] . k[j] / sqrt(e) become cap * tanh(score / cap) before bias is added,
+                  as in Gemma 2; 0: they stay */
     uint64_t reserved[2]; /* zeros */
 } clprune_attention_desc;
 
@@ -49,7 +51,7 @@ typedef struct clprune_attention_desc {
  * (kv_heads * e), heads side by side. Windows of one matrix serve, as the three parts of a product.
  * y must not overlap the others. Keys and values beyond a length are not read. A NaN or an infinity
  * in k or v may make all queries of its sample and head NaN, one in q its own. Errors: INVALID_SIZE
- * (desc), INVALID_ARGUMENT (rate; past without causal). */
+ * (desc), INVALID_ARGUMENT (rate, cap; past without causal). */
 CLPRUNE_API clprune_status clprune_attention_forward(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat y, cl_event *event);
@@ -58,16 +60,17 @@ CLPRUNE_API clprune_status clprune_attention_forward(clprune_context *context,
  *     dv[j] = sum_i p[i][j] dy[i],     dp[i][j] = dy[i] . v[j]
  *     ds[i][j] = p[i][j] * (dp[i][j] - sum_l p[i][l] dp[i][l]) / sqrt(e)
  *     dq[i] = sum_j ds[i][j] k[j],     dk[j] = sum_i ds[i][j] q[i]
- * dq of rows that are no queries is 0, and so are dk and dv of keys that no query sees. Outputs
- * must not overlap inputs nor each other. Sums run in a fixed order. Takes scratch of 2 * batch *
- * heads * rows floats. */
+ * and with a cap ds also has the factor 1 - tanh(score / cap)^2. dq of rows that are no queries is
+ * 0, and so are dk and dv of keys that no query sees. Outputs must not overlap inputs nor each
+ * other. Sums run in a fixed order. Takes scratch of 2 * batch * heads * rows floats. */
 CLPRUNE_API clprune_status clprune_attention_backward(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat dy, clprune_mat dq, clprune_mat dk, clprune_mat dv, cl_event *event);
 
-/* The gradient of desc->bias, shaped as it: the sum of sqrt(e) * ds over the samples that have it;
- * 0 for rows that are no queries. dbias must not overlap the others. Makes p once more. Takes
- * scratch of up to 8 such matrices, with rows rounded up. Errors: INVALID_SIZE (no bias). */
+/* The gradient of desc->bias, shaped as it: the sum of sqrt(e) * ds, without the cap's factor,
+ * over the samples that have it; 0 for rows that are no queries. dbias must not overlap the others.
+ * Makes p once more. Takes scratch of up to 8 such matrices, with rows rounded up. Errors:
+ * INVALID_SIZE (no bias). */
 CLPRUNE_API clprune_status clprune_attention_backward_bias(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat dy, clprune_mat dbias, cl_event *event);

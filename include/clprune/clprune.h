@@ -24,6 +24,7 @@
  *   mean_squared_error.h    the loss of regressions
  *   layer_norm.h            normalisation of rows, as transformers use it
  *   group_norm.h            normalisation of samples over groups of features
+ *   response.h              how strong features of a sample are beside the others
  *   gate.h permute.h        features of a sample times numbers: squeeze-and-excitation; elements in
  *                           another order
  *   attention.h             attention, whose scores are never in memory
@@ -107,6 +108,7 @@
 #include "clprune/positions.h"
 #include "clprune/prune.h"
 #include "clprune/relu.h"
+#include "clprune/response.h"
 #include "clprune/rms_norm.h"
 #include "clprune/rotary.h"
 #include "clprune/saved.h"

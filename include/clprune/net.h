@@ -140,9 +140,10 @@ CLPRUNE_API clprune_net_value clprune_net_row(
 /* Rotary positions (clprune/rotary.h) of queries and keys. qkv's columns are `heads` heads of
  * queries, then kv_heads of keys, then kv_heads of values, which stay; all heads have the same
  * number of columns. turned: only the first so many of a head, an even number; 0: all. theta: above
- * 1; Llama takes 1e4. */
+ * 1; Llama takes 1e4. adjacent: pairs are neighbouring columns, as in GPT-J. */
 CLPRUNE_API clprune_net_value clprune_net_rotary(clprune_net *net, const char *name,
-    clprune_net_value qkv, size_t heads, size_t kv_heads, size_t turned, float theta);
+    clprune_net_value qkv, size_t heads, size_t kv_heads, size_t turned, float theta,
+    bool adjacent);
 
 /* Zero-initialise, then set the fields that you need: clprune/conv2d.h. */
 typedef struct clprune_net_conv {
@@ -197,6 +198,11 @@ CLPRUNE_API clprune_net_value clprune_net_rms_norm(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_group_norm(
     clprune_net *net, const char *name, clprune_net_value x, size_t groups);
+
+/* How strongly each feature of a sample responds beside the others (clprune/response.h): one row a
+ * sample. GRN gates x with it. */
+CLPRUNE_API clprune_net_value clprune_net_response(
+    clprune_net *net, const char *name, clprune_net_value x);
 
 /* RMS norm of each of `heads` groups of `cols` columns, from column `first` on, by one weight of
  * `cols` values; other columns stay. So the queries, or the keys, of qkv before rotary positions.
@@ -289,7 +295,8 @@ typedef struct clprune_net_attn {
     size_t window;  /* so many rows, one behind the other, are a sequence of its own; divides rows;
                        not with queries, nor with data->lengths. 0: all */
     const clprune_net_bias *bias; /* or NULL */
-    uint64_t reserved[2];         /* zeros */
+    float cap; /* scores become cap * tanh(score / cap), before bias is added; 0: they stay */
+    uint64_t reserved[2]; /* zeros */
 } clprune_net_attn;
 /* The attention of qkv. */
 CLPRUNE_API clprune_net_value clprune_net_attention(

@@ -2,11 +2,16 @@
  * angle that grows with the row, so that products of queries and keys depend on the distance of
  * their rows.
  *
- * The first e columns of a head are turned, in Llama all of them. Columns i and e / 2 + i, i < e /
- * 2, are a pair; in row q of a sample it is turned by the angle t = q * theta^(-2 i / e): y[i] =
- * x[i] * cos t - x[e / 2 + i] * sin t y[e / 2 + i] = x[e / 2 + i] * cos t + x[i] * sin t */
+ * The first e columns of a head are turned, in Llama all of them. Columns i and j = e / 2 + i, i <
+ * e / 2, are a pair; with `adjacent`, as in GPT-J, columns 2 i and 2 i + 1. In row q of a sample
+ * the pair is turned by the angle t = q * theta^(-2 i / e):
+ *
+ *     y[i] = x[i] * cos t - x[j] * sin t
+ *     y[j] = x[j] * cos t + x[i] * sin t */
 #ifndef CLPRUNE_ROTARY_H
 #define CLPRUNE_ROTARY_H
+
+#include <stdbool.h>
 
 #include "clprune/matrix.h"
 
@@ -20,13 +25,13 @@ extern "C" {
  * 2^-24 of a turn in any row. Takes rows * turned floats of scratch. Errors: INVALID_ARGUMENT
  * (theta), INVALID_SIZE (turned, rows of x that batch does not divide, too few columns). */
 CLPRUNE_API clprune_status clprune_rotary_forward(clprune_context *context, size_t batch,
-    size_t heads, size_t head_cols, size_t turned, float theta, clprune_mat x, clprune_mat y,
-    cl_event *event);
+    size_t heads, size_t head_cols, size_t turned, float theta, bool adjacent, clprune_mat x,
+    clprune_mat y, cl_event *event);
 
 /* The same by the opposite angle: from dy, the gradient of y, that of x. dx may be dy. */
 CLPRUNE_API clprune_status clprune_rotary_backward(clprune_context *context, size_t batch,
-    size_t heads, size_t head_cols, size_t turned, float theta, clprune_mat dy, clprune_mat dx,
-    cl_event *event);
+    size_t heads, size_t head_cols, size_t turned, float theta, bool adjacent, clprune_mat dy,
+    clprune_mat dx, cl_event *event);
 
 #ifdef __cplusplus
 }

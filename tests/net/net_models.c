@@ -286,7 +286,7 @@ static void build_llama(clprune_net *net, const net_model *model)
         clprune_net_value t = clprune_net_rms_norm(net, "input_layernorm", x);
         t = clprune_net_head_norm(net, "q_norm", clprune_net_linear(net, "qkv", t, 48), 0, 4, 8);
         t = clprune_net_rotary(
-            net, "rotary", clprune_net_head_norm(net, "k_norm", t, 32, 1, 8), 4, 1, 6, 1e4f);
+            net, "rotary", clprune_net_head_norm(net, "k_norm", t, 32, 1, 8), 4, 1, 6, 1e4f, false);
         t = clprune_net_linear(net, "o", clprune_net_linear_rows(net, "mix", t, model->rows), COLS);
         x = clprune_net_add(net, "add1", x, t);
         t = clprune_net_linear(net, "up", clprune_net_rms_norm(net, "post_norm", x), 80);

@@ -44,6 +44,8 @@ KIND(squeeze, clprune_net_gate(net, "gate", x,
                       clprune_net_linear(net, "l", clprune_net_mean(net, "m", x), COLS))))
 KIND(gated_sum, clprune_net_add(net, "s", clprune_net_relu6(net, "r", x),
                     clprune_net_gate(net, "gate", x, clprune_net_mean(net, "m", x))))
+KIND(grn, clprune_net_layerscale(
+              net, "n", x, clprune_net_gate(net, "gate", x, clprune_net_response(net, "r", x))))
 KIND(joined,
     clprune_net_concat(net, "c", x,
         clprune_net_slice(net, "s", clprune_net_relu(net, "r", x), CLPRUNE_AXIS_FEATURES, 3, 5),
@@ -70,8 +72,8 @@ static const net_kind chains[] = {NAMED(affine_mean), NAMED(affine_gelu), NAMED(
     NAMED(affine_linear), NAMED(layer_norm_linear), NAMED(norm_relu), NAMED(norm_add_relu),
     NAMED(gelu_scale), NAMED(affine_scale), NAMED(positions_of), NAMED(rows_scale),
     NAMED(class_token), NAMED(conv_norm_relu), NAMED(depthwise_norm), NAMED(squeeze),
-    NAMED(gated_sum), NAMED(joined), NAMED(joined_rows), NAMED(halves), NAMED(attention),
-    NAMED(head_norm), NAMED(head_norms), NAMED(swiglu), NAMED(tied)};
+    NAMED(gated_sum), NAMED(grn), NAMED(joined), NAMED(joined_rows), NAMED(halves),
+    NAMED(attention), NAMED(head_norm), NAMED(head_norms), NAMED(swiglu), NAMED(tied)};
 
 /* A kind of layer between linear ones; model->seed: its number. */
 static void build(clprune_net *net, const net_model *model)

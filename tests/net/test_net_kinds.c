@@ -120,9 +120,11 @@ BEFORE(set_none, clprune_net_lora(net, "c*", 2, value_of_case))
 BEFORE(set_two, clprune_net_lora(net, "c*", 2, 1); clprune_net_lora(net, "*", 2, value_of_case))
 BEHIND(add_scale_of, clprune_net_scale(net, "bad", x, value_of_case))
 BEHIND(add_dropout_of, clprune_net_dropout(net, "bad", x, value_of_case))
-BEHIND(add_rotary_of, clprune_net_rotary(net, "bad", x, 2, 1, 0, value_of_case))
+BEHIND(add_rotary_of, clprune_net_rotary(net, "bad", x, 2, 1, 0, value_of_case, false))
 BEHIND(add_attention_of, clprune_net_attention(net, "bad", x,
                              &(clprune_net_attn){.heads = 2, .kv_heads = 1, .rate = value_of_case}))
+BEHIND(add_cap_of, clprune_net_attention(net, "bad", x,
+                       &(clprune_net_attn){.heads = 2, .kv_heads = 1, .cap = value_of_case}))
 BEHIND(tie_itself, (clprune_net_tie(net, "a.weight", "a.weight"), x))
 BEHIND(tie_shapes, (clprune_net_tie(net, "a.weight", "a.bias"), x))
 BEHIND(tie_twice,
@@ -137,6 +139,7 @@ BEHIND(tie_twice,
 static const number numbers[] = {RATES("a scale", add_scale_of, "layer bad: its factor is"),
     RATES("a rate", add_dropout_of, "layer bad: its rate is"),
     RATES("a rate of attention", add_attention_of, "layer bad: its rate is"),
+    RATES("a cap of attention", add_cap_of, "layer bad: its cap is"),
     RATES("a theta", add_rotary_of, "layer bad: its theta is"),
     {"an eps of 0", set_eps, NULL, 0, "eps is 0"}, {"an eps of NaN", set_eps, NULL, NAN, "eps is"},
     {"an eps of infinity", set_eps, NULL, INFINITY, "eps is inf"},

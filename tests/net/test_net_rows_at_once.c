@@ -68,7 +68,7 @@ static void build_llama(clprune_net *net, const net_model *model)
         clprune_net_value t = clprune_net_rms_norm(net, "norm1", x);
         t = clprune_net_project(net, "qkv", t, 2 * COLS);
         t = clprune_net_head_norm(net, "k_norm", t, COLS, 2, COLS / 4);
-        t = clprune_net_rotary(net, "rotary", t, 4, 2, 2, 1e4f);
+        t = clprune_net_rotary(net, "rotary", t, 4, 2, 2, 1e4f, false);
         t = clprune_net_project(net, "o", clprune_net_attention(net, "attn", t, &attn), COLS);
         x = clprune_net_add(net, "add1", x, t);
         t = clprune_net_project(net, "up", clprune_net_rms_norm(net, "norm2", x), 96);

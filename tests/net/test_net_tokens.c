@@ -196,7 +196,8 @@ static void build_wide(clprune_net *net, const net_model *model)
         clprune_net_value t =
             clprune_net_linear(net, "fc1", clprune_net_rms_norm(net, "ln", x), WIDE);
         t = clprune_net_linear(net, "fc2", clprune_net_swiglu(net, "swiglu", t), 16);
-        x = clprune_net_rotary(net, "rotary", clprune_net_add(net, "add", x, t), 2, 1, 0, 1e4f);
+        x = clprune_net_rotary(
+            net, "rotary", clprune_net_add(net, "add", x, t), 2, 1, 0, 1e4f, false);
     }
     clprune_net_part(net, NULL);
     x = clprune_net_row(net, "row", x, 3);
@@ -379,7 +380,8 @@ static void build_turned(clprune_net *net, const net_model *model)
     clprune_net_value x = clprune_net_tokens(net, model->rows);
     x = clprune_net_embedding(net, "wte", x, NET_VOCABULARY, 64);
     clprune_net_value t = clprune_net_rms_norm(net, "norm1", x);
-    t = clprune_net_rotary(net, "rotary", clprune_net_linear(net, "qkv", t, 192), 8, 4, 0, 1e4f);
+    t = clprune_net_rotary(
+        net, "rotary", clprune_net_linear(net, "qkv", t, 192), 8, 4, 0, 1e4f, false);
     t = clprune_net_attention(net, "attention", t, &(clprune_net_attn){.heads = 4});
     x = clprune_net_add(net, "add1", x, clprune_net_linear(net, "o", t, 64));
     t = clprune_net_linear(net, "up", clprune_net_rms_norm(net, "norm2", x), 256);

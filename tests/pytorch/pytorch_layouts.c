@@ -72,6 +72,7 @@ int main(void)
     MEMBER(clprune_net_attn, rate);
     MEMBER(clprune_net_attn, window);
     MEMBER(clprune_net_attn, bias);
+    MEMBER(clprune_net_attn, cap);
     MEMBER(clprune_net_attn, reserved);
     STRUCTURE(clprune_net_bias);
     MEMBER(clprune_net_bias, table);

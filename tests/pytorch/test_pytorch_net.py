@@ -282,8 +282,8 @@ class Attention(nn.Module):
         super().__init__()
         self.how, self.heads = how, 3
         self.stem = nn.Linear(10, 24)
-        self.shift = nn.Parameter(torch.randn(24))
-        self.qkv = nn.Linear(24, 72) if how in (Attention.permuted, Attention.indexed, Attention.causal) \
+        self.shift, self.q_bias, self.v_bias = (nn.Parameter(torch.randn(24)) for _ in range(3))
+        self.qkv = nn.Linear(24, 72) if how in (Attention.permuted, Attention.indexed, Attention.causal, Attention.joined) \
             else nn.ModuleList(nn.Linear(24, 24) for _ in range(3))
         self.proj, self.head = nn.Linear(24, 24), nn.Linear(24, CLASSES)
         self.register_buffer("mask", torch.ones(9, 9).tril().view(1, 1, 9, 9), persistent=False)
@@ -312,6 +312,12 @@ class Attention(nn.Module):
         scores = (q @ k.transpose(-2, -1)) * (1 / math.sqrt(k.size(-1)))
         weights = F.softmax(scores.masked_fill(self.mask[:, :, :t, :t] == 0, float("-inf")), dim=-1)
         return (weights @ v).transpose(1, 2).contiguous().view(n, t, c)
+
+    def joined(self, x, n, t, c):
+        """Biases of queries and values beside each other, with none of keys, as in BEiT."""
+        qkv = F.linear(x, self.qkv.weight, torch.cat((self.q_bias, torch.zeros_like(self.v_bias), self.v_bias)))
+        q, k, v = qkv.reshape(n, t, 3, self.heads, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, t, c)
 
     def apart(self, x, n, t, c):
         q, k, v = self.parts(x, n, t)
@@ -485,6 +491,20 @@ def turned(x, cos, sin):
     return x * cos + torch.cat((-second, first), dim=-1) * sin
 
 
+class OneMoreRMSNorm(nn.Module):
+    """Gemma's."""
+
+    def __init__(self, features, eps=1e-6):
+        super().__init__()
+        self.eps, self.weight = eps, nn.Parameter(0.1 * torch.randn(features))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * (1.0 + self.weight)
+
+
+OneMoreRMSNorm.__module__ = "transformers.models.gemma"
+
+
 class Turned(nn.Module):
     """Causal attention with rotary positions, as `how` writes them, beside the MLP as in GPT-NeoX and Phi; 2 heads of 12."""
 
@@ -495,6 +515,8 @@ class Turned(nn.Module):
         self.mlp = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 40), nn.GELU(), nn.Linear(40, 24))
         self.head = nn.Linear(24, CLASSES)
         self.q_norm, self.k_norm = (nn.RMSNorm(12, 1e-5), nn.RMSNorm(12, 1e-5)) if hasattr(nn, "RMSNorm") else (nn.Identity(),) * 2
+        if how is Turned.gained:
+            self.q_norm, self.k_norm = OneMoreRMSNorm(12), OneMoreRMSNorm(12)
         self.register_buffer("frequencies", theta ** (-torch.arange(0, part, 2).float() / part), persistent=False)
 
     def tables(self, x):
@@ -530,19 +552,10 @@ class Turned(nn.Module):
         q, k, v = self.q_norm(q).transpose(1, 2), self.k_norm(k.transpose(1, 2)), v.transpose(1, 2)
         return turned(q, cos, sin), turned(k, cos, sin), v
 
-
-class OneMoreRMSNorm(nn.Module):
-    """Gemma's."""
-
-    def __init__(self, features, eps=1e-6):
-        super().__init__()
-        self.eps, self.weight = eps, nn.Parameter(0.1 * torch.randn(features))
-
-    def forward(self, x):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * (1.0 + self.weight)
-
-
-OneMoreRMSNorm.__module__ = "transformers.models.gemma"
+    def gained(self, qkv, cos, sin):
+        """Gemma 3's norms of heads."""
+        q, k, v = (part.transpose(1, 2) for part in qkv.chunk(3, -1))
+        return turned(self.q_norm(q), cos, sin), turned(self.k_norm(k), cos, sin), v
 
 
 class Gemma(nn.Module):
@@ -555,6 +568,65 @@ class Gemma(nn.Module):
     def forward(self, x):
         x = self.norm(self.first(x) * self.scale)
         return self.down(F.gelu(self.gate(x), approximate="tanh") * self.up(x))
+
+
+class Lines(nn.Module):
+    """Convolutions of lines, of pooled channels for gates and of pixels; a batch norm of rows; positions that are resampled to
+    the size they have; the mean of two heads."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.gate = nn.Conv2d(3, 8, 3, padding=1), nn.Conv1d(1, 1, 3, padding=1, bias=False)
+        self.conv, self.bn = nn.Conv1d(8, 12, 5, 2, 2, groups=2), nn.BatchNorm1d(12)
+        self.positions = nn.Parameter(torch.randn(1, 48, 12))
+        self.register_buffer("angles", torch.arange(48 * 12).float(), persistent=False)
+        self.heads = nn.ModuleList(nn.Linear(12, CLASSES) for _ in range(2))
+
+    def forward(self, x):
+        x = self.stem(x)
+        gate = self.gate(x.mean((2, 3)).view(x.shape[0], 1, -1)).sigmoid().view(x.shape[0], -1, 1, 1)
+        x = torch.relu(self.conv((x * gate.expand_as(x)).flatten(2))).transpose(1, 2)
+        x = self.bn(x.flatten(0, 1)).reshape_as(x)
+        positions = F.interpolate(self.positions.reshape(1, 6, 8, 12).permute(0, 3, 1, 2), size=(6, 8), mode="bilinear")
+        table = self.angles.view(48, 12).sin().expand(x.shape[0], -1, -1)  # nobody trains it
+        x = torch.tanh(x + table + positions.reshape(1, -1, 48).permute(0, 2, 1)).mean(1)
+        return torch.stack([head(x) for head in self.heads]).mean(0)
+
+
+class Responses(nn.Module):
+    """Global response normalisation as timm and transformers write it."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.conv = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 12, 3)
+        self.weight, self.bias = (nn.Parameter(torch.randn(1, 1, 1, 12)) for _ in range(2))
+        self.head = nn.Linear(12, CLASSES)
+
+    def forward(self, x):
+        x = self.stem(x)
+        norms = x.norm(p=2, dim=(2, 3), keepdim=True)
+        x = x * (norms / (norms.mean(dim=1, keepdim=True) + 1e-6))
+        x = self.conv(x).permute(0, 2, 3, 1)
+        norms = torch.linalg.vector_norm(x, ord=2, dim=(1, 2), keepdim=True)
+        x = self.weight * (x * (norms / (norms.mean(dim=-1, keepdim=True) + 1e-6))) + self.bias + x
+        return self.head(F.gelu(x).mean((1, 2)))
+
+
+class ByHand(nn.Module):
+    """GELU of its formula, the factor before or behind; the output has a name."""
+
+    def __init__(self):
+        super().__init__()
+        self.fcs = nn.ModuleList(nn.Linear(20, 20) for _ in range(3))
+        self.register_buffer("angles", torch.arange(20).float(), persistent=False)
+        self.head = nn.Linear(20, CLASSES)
+
+    def forward(self, x):
+        x = self.fcs[0](x)
+        x = self.fcs[1](x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0))))
+        x = self.fcs[2]((1 + (x * 0.5 ** 0.5).erf()) * x) * self.angles.cos() + self.angles.sin()
+        x = x + torch.relu(x).square()
+        return {"out": self.head(x)}
 
 
 class Orders(nn.Module):
@@ -575,12 +647,13 @@ class Orders(nn.Module):
 
 
 class Odd(nn.Module):
-    """Two class tokens, a product with a transposed parameter, rows of all samples as one dimension, attention to fewer rows,
-    and what nobody reads, of which a part is not supported."""
+    """Two class tokens, registers, a product with a transposed parameter, rows of all samples as one dimension, attention to
+    fewer rows, and what nobody reads, of which a part is not supported."""
 
     def __init__(self):
         super().__init__()
         self.tokens = nn.ParameterList(nn.Parameter(torch.randn(1, 1, 8)) for _ in range(2))
+        self.registers = nn.Parameter(torch.randn(1, 3, 16))
         self.stem, self.fc, self.pooler = nn.Linear(10, 8), nn.Linear(8, 16), nn.Linear(16, 16)
         self.q, self.kv, self.weight = nn.Linear(16, 8), nn.Linear(16, 16), nn.Parameter(torch.randn(16, 8))
         self.head = nn.Linear(16, CLASSES)
@@ -589,6 +662,7 @@ class Odd(nn.Module):
         n, t = x.shape[0], x.shape[1] + 2
         x = torch.cat([token.expand(n, -1, -1) for token in self.tokens] + [self.stem(x)], 1)
         x = F.gelu(self.fc(x.reshape(-1, 8))).view(n, t, 16)
+        x, t = torch.cat((x[:, :1], self.registers.expand(n, -1, -1), x[:, 1:]), 1), t + 3
         pooled = F.softplus(torch.tanh(self.pooler(x[:, 0])))
         k, v = self.kv(x[:, 2:5]).view(n, 3, 2, 2, 4).permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(self.q(x).view(n, t, 2, 4).transpose(1, 2), k, v)
@@ -618,8 +692,8 @@ MODELS = {
     "gains": (Gains, lambda n: torch.randn(n, 20)),
     "shared": (Shared, lambda n: torch.randn(n, 20)),
     **{f"attention, {how.__name__}": (functools.partial(Attention, how), lambda n: torch.randn(n, 7, 10)) for how in (
-        Attention.permuted, Attention.indexed, Attention.causal, Attention.apart, Attention.flag, Attention.batched,
-        Attention.single)},
+        Attention.permuted, Attention.indexed, Attention.causal, Attention.joined, Attention.apart, Attention.flag,
+        Attention.batched, Attention.single)},
     **{f"windows, {add.__name__}": (functools.partial(Windows, add), images) for add in (
         Windows.fused, Windows.apart, Windows.einsum, Windows.alone)},
     **{f"biases, {add.__name__}": (functools.partial(Biases, add), lambda n: torch.randn(n, 7, 10)) for add in (
@@ -627,8 +701,11 @@ MODELS = {
     "odd": (Odd, lambda n: torch.randn(n, 7, 10)),
     **{f"rotary, {how.__name__}, {part}": (functools.partial(Turned, how, part, theta), lambda n: torch.randn(n, 7, 24))
        for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4),
-                                (Turned.normed, 12, 1e4))},
+                                (Turned.normed, 12, 1e4), (Turned.gained, 12, 5e5))},
     "gemma": (Gemma, lambda n: torch.randn(n, 20)),
+    "lines": (Lines, images),
+    "responses": (Responses, images),
+    "by hand": (ByHand, lambda n: torch.randn(n, 20)),
     "orders": (Orders, lambda n: images(n, 8, 10)),
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),
                                   nn.Linear(16, CLASSES)),
@@ -643,7 +720,8 @@ def labels(batch):
 def autograd(model, x, y, criterion=F.cross_entropy):
     """Loss and gradients of PyTorch in training mode; the model moves its running statistics."""
     model.train().zero_grad()
-    loss = criterion(model(x), y)
+    out = model(x)
+    loss = criterion(out["out"] if isinstance(out, dict) else out, y)
     loss.backward()
     return loss.item(), {name: p.grad.clone() for name, p in model.named_parameters()
                          if p.grad is not None}
@@ -789,6 +867,8 @@ class Values(Case):
         small = dict(vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48,
                      max_position_embeddings=32)
         dry = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        gpt = dict(vocab_size=60, n_embd=32, n_layer=1, n_head=4, n_positions=32, resid_pdrop=0.0, embd_pdrop=0.0,
+                   attn_pdrop=0.0, bos_token_id=1, eos_token_id=1)
 
         class Logits(nn.Module):
             def __init__(self, model):
@@ -808,14 +888,23 @@ class Values(Case):
                 ("StableLmForCausalLM", transformers.StableLmConfig(**small, num_key_value_heads=2, partial_rotary_factor=0.5)),
                 ("Olmo2ForCausalLM", transformers.Olmo2Config(**small, num_key_value_heads=2)),
                 ("GemmaForCausalLM", transformers.GemmaConfig(**small, num_key_value_heads=1, head_dim=16)),
+                ("Gemma2ForCausalLM", transformers.Gemma2Config(
+                    **small, num_key_value_heads=2, head_dim=16, sliding_window=4, query_pre_attn_scalar=2,
+                    attn_logit_softcapping=1.0, final_logit_softcapping=2.0)),
                 ("BertForMaskedLM", transformers.BertConfig(**small, **dry)),
                 ("RobertaForMaskedLM", transformers.RobertaConfig(**small, **dry)),
                 ("BertForSequenceClassification", transformers.BertConfig(**small, **dry)),
-                ("GPT2LMHeadModel", transformers.GPT2Config(
-                    vocab_size=60, n_embd=32, n_layer=1, n_head=4, n_positions=32, resid_pdrop=0.0, embd_pdrop=0.0,
-                    attn_pdrop=0.0, bos_token_id=1, eos_token_id=1))):
+                ("GlmForCausalLM", transformers.GlmConfig(**small, num_key_value_heads=2, head_dim=8, pad_token_id=0)),
+                ("CohereForCausalLM", transformers.CohereConfig(**small, num_key_value_heads=2)),
+                ("EsmForMaskedLM", transformers.EsmConfig(
+                    **small, **dry, position_embedding_type="rotary", mask_token_id=2, pad_token_id=0)),
+                ("FalconForCausalLM", transformers.FalconConfig(
+                    **small, hidden_dropout=0.0, attention_dropout=0.0, bos_token_id=1, eos_token_id=1)),
+                ("GPTJForCausalLM", transformers.GPTJConfig(**gpt, rotary_dim=4)),
+                ("CodeGenForCausalLM", transformers.CodeGenConfig(**gpt, rotary_dim=6)),
+                ("GPT2LMHeadModel", transformers.GPT2Config(**gpt))):
             config.use_cache = False
-            for attention in "sdpa", "eager":
+            for attention in ("eager",) if name.startswith("Gemma2") else ("sdpa", "eager"):  # caps of scores
                 with self.subTest(name, attention=attention):
                     model = Logits(getattr(transformers, name)._from_config(config, attn_implementation=attention))
                     for parameter in model.parameters():
@@ -1246,6 +1335,13 @@ class Values(Case):
                 self.assert_alike(net, model, x, y, loss=1e-4, grads=1e-3)
                 net.close()
 
+    def test_output_with_a_name(self):
+        """As torchvision's models of segmentation have it."""
+        model, inputs = self.made("by hand")
+        x = inputs(4)
+        module = clprune.NetModule(model, x, keep="exact").train()
+        torch.testing.assert_close(module(x)["out"], model(x)["out"])
+
     def test_stochastic_depth(self):
         """It drops samples in training, others each step, and none in inference."""
         try:
@@ -1410,6 +1506,14 @@ class Traps(Case):
             nn.utils.parametrizations.weight_norm(attention.out_proj)
             self.refused(self.module(lambda m, x: m.a(x, x, x, need_weights=False)[0], a=attention), x,
                          "a: the parameters of its out_proj are computed")
+
+    def test_parameters_in_another_form(self):
+        """Which has the parameter's elements now, but not later, or no gradient."""
+        fc, x = nn.Linear(8, 8), torch.randn(4, 8, 8)
+        fc.weight.data.abs_()
+        for form in torch.relu, torch.abs, torch.detach:
+            self.refused(self.module(lambda m, x: (m.fc(x) + form(m.fc.weight)).mean(1), fc=fc), x, "computed from others")
+        self.refused(self.module(lambda m, x: torch.erf(m.fc(x)).mean(1), fc=fc), x, "erf is supported in GELU")
 
     def test_values_that_are_no_numbers(self):
         model = nn.Linear(8, CLASSES)
@@ -1687,7 +1791,7 @@ class Errors(Case):
         for forward, text, modules in (
                 (lambda m, x: m.head(m.act(x)), "\n    act: Mish is not supported",
                  {"act": nn.Mish()}),
-                (lambda m, x: m.head(torch.erf(x)), r"\n    erf: erf is not", {}),
+                (lambda m, x: m.head(torch.erf(x)), r"erf is supported in GELU", {}),
                 (lambda m, x: m.head(x + 1), "add: an addition needs two tensors", {}),
                 (lambda m, x: m.head(x + m.p), "add: p of .* a parameter needs one value per feature, or",
                  {"p": nn.Parameter(torch.zeros(1))}),
@@ -1759,7 +1863,7 @@ class Errors(Case):
                 (lambda m, x: (x @ x.transpose(1, 2) + torch.zeros(3, 5)).softmax(-1) @ x, "size of tensor"),
                 (lambda m, x: of_heads(x)[..., :2] + of_heads(x)[..., 2:], "a sum of features of heads that is not rotary"),
                 (lambda m, x: of_heads(x)[..., ::2], "rotary positions other than Llama's"),
-                (lambda m, x: turned(of_heads(x), table.cos(), table), "rotary positions other than those of Llama"),
+                (lambda m, x: turned(of_heads(x), table.cos(), table), "rotary positions of other angles"),
                 (lambda m, x: turned(of_heads(x)[..., 2:], table[:, ::2].cos(), table[:, ::2].sin()),
                  "other features than the first ones|other than those of Llama"),
                 (lambda m, x: torch.cat([of_heads(x)[..., 2:], of_heads(x)[..., :2]], -1), "in another order than that of rotary"),

@@ -37,9 +37,10 @@ static size_t bias_at(const attention_ref_shape *s, uint64_t head, size_t i, siz
     return (((size_t)sample * s->heads + head % s->heads) * key_rows(s) + j) * s->rows + i;
 }
 
-/* One row of softmax over `end` keys: p[j], and how far rounding may move each, relative to it. */
+/* One row of softmax over `end` keys: p[j], and how far rounding may move each, relative to it;
+ * slopes: what the cap multiplies gradients of scores by, or NULL. */
 static double probabilities(const attention_ref_shape *s, uint64_t head, size_t i, size_t end,
-    const double *q, const double *k, size_t k_ld, double *p)
+    const double *q, const double *k, size_t k_ld, double *p, double *slopes)
 {
     const double scale = 1 / sqrt((double)s->cols);
     double most = -INFINITY, mass = 0, off = 0;
@@ -50,9 +51,12 @@ static double probabilities(const attention_ref_shape *s, uint64_t head, size_t 
             size += fabs(q[e] * k[j * k_ld + e]);
         }
         const double bias = s->biases > 0 ? s->bias[bias_at(s, head, i, j)] : 0;
-        p[j] = scale * sum + bias;
+        const double capped = s->cap > 0 ? tanh(scale * sum / s->cap) : 0;
+        if (slopes != NULL)
+            slopes[j] = 1 - capped * capped;
+        p[j] = (s->cap > 0 ? s->cap * capped : scale * sum) + bias;
         most = fmax(most, p[j]);
-        off = fmax(off, test_bound(s->cols + 4, scale * size + fabs(bias), 0));
+        off = fmax(off, test_bound(s->cols + 4, scale * size + fabs(bias) + s->cap, 0));
     }
     for (size_t j = 0; j < end; j++)
         mass += p[j] = exp(p[j] - most);
@@ -76,7 +80,7 @@ void attention_ref_forward(const attention_ref_shape *s, const double *q, const 
             const size_t end = keys_of(s, out / queries, row - first);
             const uint64_t head = (s->first + row / s->rows) * s->heads + h;
             const double off = probabilities(
-                s, head, row - first, end, q + row * ld + h * s->cols, k + other, kv_ld, p);
+                s, head, row - first, end, q + row * ld + h * s->cols, k + other, kv_ld, p, NULL);
             for (size_t e = 0; e < s->cols; e++) {
                 double sum = 0, size = 0;
                 for (size_t j = 0; j < end; j++) {
@@ -105,7 +109,8 @@ static void backward_query(
     const attention_ref_shape *s, size_t i, size_t kv_ld, const query *at, double *p, double *dp)
 {
     const double scale = 1 / sqrt((double)s->cols);
-    const double off = probabilities(s, at->head, i, at->end, at->q, at->k, kv_ld, p) +
+    double *slopes = dp + 2 * key_rows(s);
+    const double off = probabilities(s, at->head, i, at->end, at->q, at->k, kv_ld, p, slopes) +
                        test_bound(4 * (key_rows(s) + s->cols) + 16, 1, 1);
     double mean = 0, size = 0, *sizes = dp + key_rows(s);
     for (size_t j = 0; j < at->end; j++) {
@@ -119,10 +124,11 @@ static void backward_query(
         size += p[j] * sizes[j];
     }
     for (size_t j = 0; j < at->end; j++) {
-        const double z = factor(s, at->head, i, j), ds = scale * p[j] * (dp[j] - mean);
+        const double z = factor(s, at->head, i, j), dscore = p[j] * (dp[j] - mean);
+        const double ds = scale * slopes[j] * dscore;
         const double error = 2 * off * scale * p[j] * (sizes[j] + size);
         if (s->biases > 0) {
-            at->dbias[bias_at(s, at->head, i, j)] += ds / scale;
+            at->dbias[bias_at(s, at->head, i, j)] += dscore;
             if (at->dbias_bound != NULL)
                 at->dbias_bound[bias_at(s, at->head, i, j)] += error / scale;
         }
@@ -144,7 +150,7 @@ void attention_ref_backward(const attention_ref_shape *s, const double *q, const
     const double *v, const double *dy, double *const grads[4], double *const bounds[4])
 {
     const size_t ld = s->heads * s->cols, kv_ld = s->kv_heads * s->cols;
-    double *p = calloc(3 * key_rows(s), sizeof *p);
+    double *p = calloc(4 * key_rows(s), sizeof *p);
     for (size_t i = 0; i < 3; i++)
         for (size_t e = 0; e < s->batch * (i == 0 ? s->rows * ld : key_rows(s) * kv_ld); e++) {
             grads[i][e] = 0;

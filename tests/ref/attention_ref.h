@@ -17,6 +17,7 @@ typedef struct attention_ref_shape {
     size_t keys;            /* 0: rows */
     size_t past;            /* causal: query i sees the keys 0 to past + i */
     size_t biases;          /* 0: none */
+    double cap;             /* of scores, 0: none */
     const double *bias;     /* (biases * heads * keys) x rows: a row for each key */
 } attention_ref_shape;
 

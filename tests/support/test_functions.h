@@ -157,8 +157,8 @@ CALL(rms_norm_add,
     clprune_rms_norm_backward(CONTEXT, 1, 1, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
 CALL(swiglu, clprune_swiglu_forward(CONTEXT, m[0], m[1], EVENT))
 CALL(swiglu_back, clprune_swiglu_backward(CONTEXT, m[0], m[1], m[2], EVENT))
-CALL(rotary, clprune_rotary_forward(CONTEXT, BATCH, 2, 8, 6, 1e4f, m[0], m[1], EVENT))
-CALL(rotary_back, clprune_rotary_backward(CONTEXT, BATCH, 2, 8, 6, 1e4f, m[0], m[1], EVENT))
+CALL(rotary, clprune_rotary_forward(CONTEXT, BATCH, 2, 8, 6, 1e4f, true, m[0], m[1], EVENT))
+CALL(rotary_back, clprune_rotary_backward(CONTEXT, BATCH, 2, 8, 6, 1e4f, true, m[0], m[1], EVENT))
 #define INTS(i) ((clprune_ints){m[i].buffer, m[i].offset})
 CALL(embedding, clprune_embedding_forward(CONTEXT, INTS(0), m[1], m[2], EVENT))
 CALL(embedding_back, clprune_embedding_backward(CONTEXT, 1, INTS(0), m[1], m[2], EVENT))
@@ -174,6 +174,9 @@ CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], 
 CALL(gate, clprune_gate_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
 CALL(gate_back, clprune_gate_backward(CONTEXT, BATCH, 0, m[0], m[1], m[2], m[3], m[4], EVENT))
 CALL(gate_add, clprune_gate_backward(CONTEXT, BATCH, 1, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(response, clprune_response_forward(CONTEXT, BATCH, 1e-6f, m[0], m[1], EVENT))
+CALL(response_back, clprune_response_backward(CONTEXT, BATCH, 1e-6f, 0, m[0], m[1], m[2], EVENT))
+CALL(response_add, clprune_response_backward(CONTEXT, BATCH, 1e-6f, 1, m[0], m[1], m[2], EVENT))
 CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(cross_entropy,
     clprune_cross_entropy_forward(CONTEXT, 0.1f, m[0], INTS(1), m[2], m[3], m[4], EVENT))
@@ -548,6 +551,11 @@ static const function functions[] = {
     {"gate_backward, added", call_gate_add,
         {{"x", WHOLE}, {"g", BATCH, COLS}, {"dy", ROWS, COLS, FREE},
             {"dx", ROWS, COLS, OUTPUT | OPTIONAL}, {"dg", BATCH, COLS, OUTPUT | OPTIONAL}}},
+    {"response_forward", call_response, {{"x", ROWS, COLS, FREE}, {"y", BATCH, COLS, OUTPUT}}},
+    {"response_backward", call_response_back,
+        {{"x", ROWS, COLS, FREE}, {"dy", BATCH, COLS}, {"dx", ROWS, COLS, OUTPUT}}},
+    {"response_backward, added", call_response_add,
+        {{"x", ROWS, COLS, FREE}, {"dy", BATCH, COLS}, {"dx", ROWS, COLS, OUTPUT}}},
     {"token_mean_forward", call_token_mean,
         {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
     {"token_mean_backward", call_token_mean_back,

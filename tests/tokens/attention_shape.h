@@ -30,6 +30,7 @@ static inline clprune_attention_desc desc_of(const shape *s)
         .cols = s->ref.cols,
         .queries = s->ref.queries,
         .rate = (float)s->ref.rate,
+        .cap = (float)s->ref.cap,
         .seed = s->ref.seed,
         .first = s->ref.first,
         .lengths = test_buf_ints(&lengths),

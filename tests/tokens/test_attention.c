@@ -54,7 +54,7 @@ static void slopes(NO_ROW)
     static const int32_t lengths[] = {3, 5};
     static const shape few[] = {{{1, 9, 2, 2, 4, false, 0, 0.3, 9, 2}, 0},
         {{2, 5, 2, 1, 3, true, 0, 0, 0, 0}, 0}, {{1, 9, 2, 2, 4, false, 0, 0, 0, 0}, 0},
-        {{2, 5, 2, 1, 3, false, 0, 0, 0, 0, lengths}, 0}};
+        {{2, 5, 2, 1, 3, false, 0, 0, 0, 0, lengths}, 0}, {{2, 5, 2, 1, 3, true, .cap = 1.5}, 0}};
     for (size_t i = 0; i < COUNT_OF(few); i++)
         layer_slopes_of(&forward, &backward, &few[i], (layer_steps){1e-5, 1e-7, 1e-2, 1e-3, 1e-4});
 }
@@ -311,6 +311,10 @@ static void bad_sizes(NO_ROW)
         assert_int_equal(clprune_attention_forward(context, &desc, 1, none, none, none, none, NULL),
             CLPRUNE_INVALID_ARGUMENT);
     }
+    const clprune_attention_desc cap = {.rows = 1, .heads = 1, .cols = 1, .cap = INFINITY};
+    assert_int_equal(clprune_attention_forward(context, &cap, 1, none, none, none, none, NULL),
+        CLPRUNE_INVALID_ARGUMENT);
+    assert_non_null(strstr(clprune_last_error(context), "desc has a cap of inf"));
     const clprune_attention_desc past = {.rows = 1, .heads = 1, .cols = 1, .keys = 3, .past = 1};
     assert_int_equal(clprune_attention_forward(context, &past, 1, none, none, none, none, NULL),
         CLPRUNE_INVALID_ARGUMENT);
@@ -357,7 +361,10 @@ int main(void)
         {{2, 37, 1, 1, 16, true, 20, 0.5, 7, 0, NULL, 30, 3}, 0},
         {{2, 9, 1, 1, 4, true, 0, 0, 0, 1, some, 1100, 1000}, 0},
         {{1, 70, 2, 2, 4, true, 0, 0, 0, 0, NULL, 1200, 1090}, 0},
-        {{7, 3, 2, 2, 16, false, 0, 0, 0, 3, some, 75}, 0}};
+        {{7, 3, 2, 2, 16, false, 0, 0, 0, 3, some, 75}, 0}, {{2, 37, 2, 1, 8, true, .cap = 1.5}, 0},
+        {{3, 70, 2, 2, 20, false, .rate = 0.25, .seed = 9, .first = 4, .lengths = some, .cap = 0.5},
+            1},
+        {{1, 1040, 2, 1, 4, true, .queries = 900, .cap = 1}, 0}};
     /* heads that tensor cores take: programs that compile slowly where they are emulated */
     static const shape on_tensor_cores[] = {{{4, 37, 2, 2, 16, false, 1, 0, 0, 3, some}, 2},
         {{1, 130, 1, 1, 64, true, 0, 0, 0, 0}, 0},
@@ -365,7 +372,8 @@ int main(void)
         {{1, 75, 1, 1, 128, false, 70, 0, 0, 0}, 1},
         {{2, 1, 2, 1, 16, true, 0, 0, 0, 0, NULL, 150, 131}, 0},
         {{2, 75, 1, 1, 16, true, 0, 0, 0, 0, NULL, 150, 70}, 0},
-        {{3, 20, 1, 1, 32, false, 0, 0.25, 9, 4, some, 90}, 0}};
+        {{3, 20, 1, 1, 32, false, 0, 0.25, 9, 4, some, 90}, 0},
+        {{2, 75, 2, 1, 32, true, .cap = 1.5}, 0}};
     test_list list = {0};
     const bool rounded = getenv("CLPRUNE_PRECISION") != NULL;
     const shape *all = rounded ? on_tensor_cores : shapes;
@@ -374,13 +382,17 @@ int main(void)
         if (!rounded && test_small() && (s->rows > 40 || s->keys > 100))
             continue;
         layer_add_one(&list, &forward, &all[i],
-            "%zu x %zu%s, %zu heads of %zu, %zu of k%s, %zu queries, rate %g, %zu keys, past %zu",
+            "%zu x %zu%s, %zu heads of %zu, %zu of k%s, %zu queries, rate %g, %zu keys, past %zu, "
+            "cap %g",
             s->batch, s->rows, s->lengths != NULL ? " with lengths" : "", s->heads, s->cols,
-            s->kv_heads, s->causal ? ", causal" : "", s->queries, s->rate, s->keys, s->past);
+            s->kv_heads, s->causal ? ", causal" : "", s->queries, s->rate, s->keys, s->past,
+            s->cap);
         layer_add_one(&list, &backward, &all[i],
-            "%zu x %zu%s, %zu heads of %zu, %zu of k%s, %zu queries, rate %g, %zu keys, past %zu",
+            "%zu x %zu%s, %zu heads of %zu, %zu of k%s, %zu queries, rate %g, %zu keys, past %zu, "
+            "cap %g",
             s->batch, s->rows, s->lengths != NULL ? " with lengths" : "", s->heads, s->cols,
-            s->kv_heads, s->causal ? ", causal" : "", s->queries, s->rate, s->keys, s->past);
+            s->kv_heads, s->causal ? ", causal" : "", s->queries, s->rate, s->keys, s->past,
+            s->cap);
     }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, windows, NULL, "windows of one matrix");

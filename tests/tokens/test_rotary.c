@@ -8,6 +8,7 @@ typedef struct shape {
     size_t batch, rows, heads, head_cols, more, gap; /* more: columns that stay */
     float theta;
     size_t stay; /* of each head */
+    bool adjacent;
 } shape;
 
 static const shape shapes[] = {{1, 1, 1, 2, 0, 0, 1e4f}, {2, 7, 1, 8, 0, 1, 1e4f},
@@ -15,7 +16,9 @@ static const shape shapes[] = {{1, 1, 1, 2, 0, 0, 1e4f}, {2, 7, 1, 8, 0, 1, 1e4f
     {2, 33, 5, 10, 0, 0, 100}, {4, 3, 2, 140, 1, 5, 1e4f}, {600, 2, 1, 4, 2, 0, 1e4f},
     {2, 3, 0, 8, 5, 0, 1e4f}, {2, 3, 4, 0, 5, 0, 1e4f}, {0, 3, 2, 4, 0, 0, 1e4f},
     {2, 0, 2, 4, 1, 0, 1e4f}, {1, 3, 1, 2, 0, 0, 1.0000001f}, {2, 9, 3, 32, 16, 2, 1e4f, 24},
-    {3, 5, 2, 7, 0, 0, 100, 3}, {1, 40, 2, 80, 80, 0, 1e4f, 48}, {2, 3, 2, 4, 1, 1, 1e4f, 4}};
+    {3, 5, 2, 7, 0, 0, 100, 3}, {1, 40, 2, 80, 80, 0, 1e4f, 48}, {2, 3, 2, 4, 1, 1, 1e4f, 4},
+    {2, 7, 3, 8, 5, 1, 1e4f, 0, true}, {3, 5, 2, 47, 0, 0, 100, 5, true},
+    {1, 40, 2, 80, 80, 2, 1e4f, 48, true}};
 
 LAYER_SIZE(size_all, shape, s->batch * s->rows, s->heads * s->head_cols + s->more, s->gap)
 
@@ -36,9 +39,10 @@ static void turn(const layer_data *d, double sign)
             d[1].want[i] = d[0].in[i];
             continue;
         }
-        const bool second = in_head >= half;
-        const double t = sign * angle(s, q, in_head % half);
-        const double own = d[0].in[i], other = d[0].in[second ? i - half : i + half];
+        const bool second = s->adjacent ? in_head % 2 : in_head >= half;
+        const size_t apart = s->adjacent ? 1 : half;
+        const double t = sign * angle(s, q, s->adjacent ? in_head / 2 : in_head % half);
+        const double own = d[0].in[i], other = d[0].in[second ? i - apart : i + apart];
         d[1].want[i] = own * cos(t) + (second ? other : -other) * sin(t);
         /* 2^-24 of a turn, sine and cosine, three roundings */
         d[1].bound[i] = (6.3 + 4 + 3) * 0x1p-24 * (fabs(own) + fabs(other));
@@ -47,7 +51,7 @@ static void turn(const layer_data *d, double sign)
 
 LAYER_CALL_OF(forward, shape,
     clprune_rotary_forward(c->context, s->batch, s->heads, s->head_cols, s->head_cols - s->stay,
-        s->theta, m[0], m[1], c->event))
+        s->theta, s->adjacent, m[0], m[1], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -60,7 +64,7 @@ static const layer_case forward = {"forward",
 
 LAYER_CALL_OF(backward, shape,
     clprune_rotary_backward(c->context, s->batch, s->heads, s->head_cols, s->head_cols - s->stay,
-        s->theta, m[0], m[1], c->event))
+        s->theta, s->adjacent, m[0], m[1], c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -73,7 +77,7 @@ static const layer_case backward = {"backward",
 
 static void slopes(NO_ROW)
 {
-    static const shape few = {2, 5, 2, 6, 3, 0, 1e4f, 2};
+    static const shape few = {2, 5, 2, 6, 3, 0, 1e4f, 2, true};
     layer_slopes_of(&forward, &backward, &few, (layer_steps){1e-3, 1e-8, 1e-2, 1e-3, 1e-6});
 }
 
@@ -88,7 +92,8 @@ static void late_rows(NO_ROW)
     for (size_t i = 0; i < ROWS * COLS; i++)
         values[i] = one[i % COLS];
     test_mat x = test_mat_make(ROWS, COLS, 0, values);
-    TEST_OK(clprune_rotary_forward(test_context(), 1, 1, COLS, COLS, 1e4f, x.mat, x.mat, NULL));
+    TEST_OK(
+        clprune_rotary_forward(test_context(), 1, 1, COLS, COLS, 1e4f, false, x.mat, x.mat, NULL));
     const float *y = test_mat_get(&x, "x");
     double first = 0;
     for (size_t r = 0; r + AT < ROWS; r += 997) {
@@ -112,9 +117,9 @@ static void over_sub_buffer(NO_ROW)
     const test_mat x = test_mat_make(ROWS, COLS, 0, values), y = test_mat_make(ROWS, COLS, 0, NULL);
     const test_buf both = test_buf_make(COUNT * sizeof(float), values);
     const clprune_mat whole = test_buf_alias(&both, ROWS, COLS);
-    TEST_OK(clprune_rotary_forward(test_context(), 2, 2, 4, 4, 1e4f, x.mat, y.mat, NULL));
-    TEST_OK(clprune_rotary_forward(
-        test_context(), 2, 2, 4, 4, 1e4f, whole, clprune_mat_of(both.buffer, ROWS, COLS), NULL));
+    TEST_OK(clprune_rotary_forward(test_context(), 2, 2, 4, 4, 1e4f, false, x.mat, y.mat, NULL));
+    TEST_OK(clprune_rotary_forward(test_context(), 2, 2, 4, 4, 1e4f, false, whole,
+        clprune_mat_of(both.buffer, ROWS, COLS), NULL));
     test_same_floats(
         "y", ROWS, COLS, test_buf_get(&both, "y"), test_mat_get(&y, "y apart"), "a sub-buffer");
 }
@@ -138,10 +143,10 @@ static void refused(NO_ROW)
         {0, 2, 4, 4, 1e4f, CLPRUNE_INVALID_SIZE, "rows of 0 samples"}};
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         TEST_FAILS(clprune_rotary_forward(test_context(), rows[i].batch, rows[i].heads,
-                       rows[i].head_cols, rows[i].turned, rows[i].theta, x.mat, y.mat, NULL),
+                       rows[i].head_cols, rows[i].turned, rows[i].theta, false, x.mat, y.mat, NULL),
             rows[i].status, rows[i].text);
         TEST_FAILS(clprune_rotary_backward(test_context(), rows[i].batch, rows[i].heads,
-                       rows[i].head_cols, rows[i].turned, rows[i].theta, x.mat, y.mat, NULL),
+                       rows[i].head_cols, rows[i].turned, rows[i].theta, false, x.mat, y.mat, NULL),
             rows[i].status, rows[i].text);
     }
     TEST_UNCHANGED(&x, &y);
@@ -154,8 +159,9 @@ int main(void)
     for (size_t i = 0; i < 2 * COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i / 2];
         layer_add_one(&list, cases[i % 2], s,
-            "%zu x %zu rows, %zu heads of %zu, %zu stay, and %zu + %zu, %g", s->batch, s->rows,
-            s->heads, s->head_cols, s->stay, s->more, s->gap, (double)s->theta);
+            "%zu x %zu rows, %zu heads of %zu, %zu stay, and %zu + %zu, %g%s", s->batch, s->rows,
+            s->heads, s->head_cols, s->stay, s->more, s->gap, (double)s->theta,
+            s->adjacent ? ", adjacent" : "");
     }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, late_rows, NULL, "late rows");

@@ -57,7 +57,7 @@ OF_MODEL = {
     "num_stages": 2, "patch_size": None}, "Electra": {"embedding_size": 16}, "GPTJ": {"rotary_dim": 4},
     "Esm": {"vocab_size": 60, "mask_token_id": 2, "pad_token_id": 0, "position_embedding_type": "rotary"}, "GPTNeo": {"attention_types": [[["global", "local"], 1]]},
     "Gemma": {"head_dim": 8}, "Gemma2": {"head_dim": 8}, "Qwen3": {"head_dim": 8}, "OPT": {"word_embed_proj_dim": 32},
-    "Phi": {"num_key_value_heads": 4}, "Pvt": IN_STAGES, "Segformer": IN_STAGES, "T5": {"d_kv": 8}, "MobileViT": {"image_size": 64,
+    "Phi": {"num_key_value_heads": 4}, "Pvt": IN_STAGES, "Segformer": IN_STAGES, "T5": {"d_kv": 8}, "MobileViT": {"image_size": 128,
     "patch_size": 2}, "ResNet": {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}, "Swin": {"patch_size": 4,
     "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4}}
 

@@ -39,6 +39,7 @@ typedef struct clprune__net_attention {
 typedef struct clprune__net_rotary {
     size_t heads, head_cols, turned;
     float theta;
+    bool adjacent;
 } clprune__net_rotary;
 
 /* Norms of heads: the column of the first one, how many there are, and their columns. */

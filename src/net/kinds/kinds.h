@@ -98,6 +98,7 @@ static inline clprune_status clprune__net_create_table(const clprune__net_graph 
     WAYS(layer_norm_ways)                                                                          \
     WAYS(head_norm_ways)                                                                           \
     WAYS(group_norm_ways)                                                                          \
+    WAYS(response_ways)                                                                            \
     WAYS(attention_ways)                                                                           \
     WAYS(cross_attention_ways)                                                                     \
     WAYS(token_ways)                                                                               \

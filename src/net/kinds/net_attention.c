@@ -278,6 +278,10 @@ static void check_desc(clprune_net *net, const char *name, const clprune_net_att
     if (!(desc->rate >= 0 && desc->rate < 1))
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "layer %s: its rate is %g, expected 0 to below 1", name, (double)desc->rate);
+    if (!(desc->cap >= 0 && isfinite(desc->cap)))
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: its cap is %g, expected 0 or a finite number above", name,
+            (double)desc->cap);
     if (desc->cols > 512)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: heads have %zu columns, expected at most 512", name, desc->cols);
@@ -315,7 +319,8 @@ clprune_net_value clprune_net_attention(
                 attn->queries > 0 && attn->queries != net->graph.whole ? attn->queries : window,
             .causal = attn->causal,
             .keys = net->graph.whole,
-            .rate = attn->rate};
+            .rate = attn->rate,
+            .cap = attn->cap};
     size_t all = 0;
     const bool some = desc.heads > 0 && clprune__mul(desc.kv_heads, 2, &all) &&
                       clprune__add(all, desc.heads, &all);

@@ -264,7 +264,7 @@ static clprune_status rotary_forward(const clprune__net_call *call)
 {
     const clprune__net_rotary *set = &call->layer->set.rotary;
     return clprune__rotary_forward_from(call->net->context, call->data->first, call->count,
-        set->heads, set->head_cols, set->turned, set->theta, clprune__net_x(call, 0),
+        set->heads, set->head_cols, set->turned, set->theta, set->adjacent, clprune__net_x(call, 0),
         clprune__net_y(call), NULL);
 }
 
@@ -276,11 +276,12 @@ static clprune_status rotary_backward(const clprune__net_call *call)
 {
     const clprune__net_rotary *set = &clprune__net_link(call, 0)->set.rotary;
     return clprune_rotary_backward(call->net->context, call->count, set->heads, set->head_cols,
-        set->turned, set->theta, clprune__net_dy(call), clprune__net_dx(call, 0), NULL);
+        set->turned, set->theta, set->adjacent, clprune__net_dy(call), clprune__net_dx(call, 0),
+        NULL);
 }
 
 clprune_net_value clprune_net_rotary(clprune_net *net, const char *name, clprune_net_value qkv,
-    size_t heads, size_t kv_heads, size_t turned, float theta)
+    size_t heads, size_t kv_heads, size_t turned, float theta, bool adjacent)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     const clprune__net_value *in = clprune__net_read(net, name, qkv);
@@ -302,7 +303,8 @@ clprune_net_value clprune_net_rotary(clprune_net *net, const char *name, clprune
             "layer %s: its theta is %g, expected a finite number above 1", name, (double)theta);
     clprune__net_layer *layer = clprune__net_add(net, &rotary_kind, name, &qkv, 1, shape);
     if (layer != NULL)
-        layer->set.rotary = (clprune__net_rotary){heads + kv_heads, head_cols, turned, theta};
+        layer->set.rotary =
+            (clprune__net_rotary){heads + kv_heads, head_cols, turned, theta, adjacent};
     return clprune__net_last(net);
 }
 

@@ -39,7 +39,7 @@ enum { MOST_WHOLE = 1024 }; /* keys: scores of a block of queries take 256 KiB *
 typedef struct plan {
     /* lanes: rows of a group */
     size_t rows, keys, past, queries, heads, share, blocks, local, lanes;
-    float scale, kept_scale;
+    float scale, cap, kept_scale;
     uint64_t seed, first;
     uint32_t threshold; /* of 32 random bits: below it a probability is dropped */
     clprune_ints lengths;
@@ -81,6 +81,8 @@ static clprune_status check_desc(clprune_context *context, const clprune_attenti
         "desc has %zu heads, expected 1 to %d", desc->heads, MOST_ROWS);
     REQUIRE(desc->rate >= 0 && desc->rate < 1, CLPRUNE_INVALID_ARGUMENT,
         "desc has a rate of %g, expected a value in [0, 1)", (double)desc->rate);
+    REQUIRE(desc->cap >= 0 && isfinite(desc->cap), CLPRUNE_INVALID_ARGUMENT,
+        "desc has a cap of %g, expected 0 or a finite number above", (double)desc->cap);
     REQUIRE(settled->queries <= desc->rows, CLPRUNE_INVALID_SIZE,
         "desc has %zu queries, expected at most its %zu rows", desc->queries, desc->rows);
     REQUIRE(desc->heads % settled->kv_heads == 0, CLPRUNE_INVALID_SIZE,
@@ -137,7 +139,8 @@ static size_t whole_rows(const clprune_context *context, const clprune_attention
     size_t room = 64;
     while (room < desc->keys)
         room *= 2;
-    const size_t floats = LANES * (4 * clprune__round_up(desc->cols, 16) + 2 * room);
+    const size_t floats =
+        LANES * (4 * clprune__round_up(desc->cols, 16) + (desc->cap > 0 ? 3 : 2) * room);
     const bool fits = floats <= context->facts.local_memory / sizeof(float) && room <= MOST_WHOLE;
     return context->kernels == CLPRUNE_KERNELS_VECTOR && fits ? room : 0;
 }
@@ -188,6 +191,7 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
         .mma = mma > 0,
         .local = local,
         .scale = 1.0f / sqrtf((float)desc->cols),
+        .cap = desc->cap,
         .kept_scale = (float)(1 / (1 - (double)desc->rate)),
         .seed = desc->seed,
         .first = desc->first,
@@ -208,6 +212,7 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
     clprune__define(&p.defines, "DROP", desc->rate > 0);
     clprune__define(&p.defines, "LENGTHS", desc->lengths.buffer != NULL);
     clprune__define(&p.defines, "BIAS", p.biases > 0);
+    clprune__define(&p.defines, "CAP", desc->cap > 0);
     if (mma > 0)
         clprune__mma_defines(context, 1, 2, &p.defines);
     return p;
@@ -236,6 +241,7 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     clprune__arg_uint(launch, (uint32_t)p->share);
     clprune__arg_ulong(launch, p->blocks);
     clprune__arg_float(launch, p->scale);
+    clprune__arg_float(launch, p->cap);
     ARG_ULONGS(launch, p->seed, p->first);
     clprune__arg_uint(launch, p->threshold);
     clprune__arg_float(launch, p->kept_scale);
@@ -299,7 +305,7 @@ clprune_status clprune_attention_forward(clprune_context *context,
     return end(&launch, &p, batch, d.heads * p.blocks, event);
 }
 
-/* Forward: y = p v, p = softmax(scale * q k^T). */
+/* Forward: y = p v, p = softmax(cap * tanh(scale * q k^T / cap)). */
 clprune_status clprune_attention_backward(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat dy, clprune_mat dq, clprune_mat dk, clprune_mat dv, cl_event *event)

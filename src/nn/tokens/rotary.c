@@ -19,7 +19,7 @@ static const clprune__kernel_def rotary_turn_kernel = {"tokens/rotary.cl", "rota
 typedef struct rotation {
     size_t first, batch, tokens, heads, head_cols, half;
     float theta;
-    bool back;
+    bool adjacent, back;
 } rotation;
 
 static clprune_status fill_table(clprune_context *context, const rotation *of, clprune_mat table)
@@ -76,6 +76,7 @@ static clprune_status turn_checked(
     clprune__rowwise plan = clprune__lanes_plan(
         context, x.rows * of->heads, of->half, 0, clprune__vector_width(context));
     clprune__define(&plan.defines, "BACK", of->back);
+    clprune__define(&plan.defines, "ADJACENT", of->adjacent);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &rotary_turn_kernel, &plan, &launch));
     ARG_ULONGS(&launch, of->heads, of->head_cols, of->tokens);
@@ -95,30 +96,40 @@ static clprune_status turn(clprune_context *context, rotation of, size_t turned,
 }
 
 clprune_status clprune__rotary_forward_from(clprune_context *context, size_t first, size_t batch,
-    size_t heads, size_t head_cols, size_t turned, float theta, clprune_mat x, clprune_mat y,
-    cl_event *event)
+    size_t heads, size_t head_cols, size_t turned, float theta, bool adjacent, clprune_mat x,
+    clprune_mat y, cl_event *event)
 {
     SCRATCH_SCOPE(context);
-    const rotation of = {
-        .first = first, .batch = batch, .heads = heads, .head_cols = head_cols, .theta = theta};
+    const rotation of = {.first = first,
+        .batch = batch,
+        .heads = heads,
+        .head_cols = head_cols,
+        .theta = theta,
+        .adjacent = adjacent};
     return turn(context, of, turned, "x", x, "y", y, event);
 }
 
 clprune_status clprune_rotary_forward(clprune_context *context, size_t batch, size_t heads,
-    size_t head_cols, size_t turned, float theta, clprune_mat x, clprune_mat y, cl_event *event)
+    size_t head_cols, size_t turned, float theta, bool adjacent, clprune_mat x, clprune_mat y,
+    cl_event *event)
 {
     ENTER(context);
     return clprune__rotary_forward_from(
-        context, 0, batch, heads, head_cols, turned, theta, x, y, event);
+        context, 0, batch, heads, head_cols, turned, theta, adjacent, x, y, event);
 }
 
 /* Forward: y is x, turned by t; so dx is dy, turned by -t. */
 clprune_status clprune_rotary_backward(clprune_context *context, size_t batch, size_t heads,
-    size_t head_cols, size_t turned, float theta, clprune_mat dy, clprune_mat dx, cl_event *event)
+    size_t head_cols, size_t turned, float theta, bool adjacent, clprune_mat dy, clprune_mat dx,
+    cl_event *event)
 {
     ENTER(context);
     SCRATCH_SCOPE(context);
-    const rotation of = {
-        .batch = batch, .heads = heads, .head_cols = head_cols, .theta = theta, .back = true};
+    const rotation of = {.batch = batch,
+        .heads = heads,
+        .head_cols = head_cols,
+        .theta = theta,
+        .adjacent = adjacent,
+        .back = true};
     return turn(context, of, turned, "dy", dy, "dx", dx, event);
 }
