@@ -3,7 +3,7 @@
 
     sst2.py MODEL DATA [--lora] [--precision fp32] [--seeds 1 2 3] [--steps N]
 
-MODEL is a folder of save_pretrained, DATA the folder of sst2.sh, whose tokens both programs read. A batch is padded to its
+MODEL is a folder of save_pretrained, DATA is FOLDER/data of sst2.sh, whose tokens both programs read. A batch is padded to its
 longest sentence, as is usual in PyTorch; bert-train pads all to 64.
 """
 import argparse
