@@ -20,7 +20,8 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
     MAT_OUT(d), MAT_OUT(log_mass))
 {
     local vec own_q[E * QV * LOCAL], own_dy[E * QV * LOCAL];
-    TERMS vec s[TILE][QV], dp[TILE][QV], flat[CAP_TILE(TILE)][QV];
+    TERMS vec s[TILE][QV], dp[TILE][QV];
+    CAP_SLOPES(flat);
     GROUP_OF(blocks, heads);
     if (first >= queries)
         return;
@@ -81,7 +82,8 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
     MAT_IN(log_mass), MAT_OUT(dk), MAT_OUT(dv))
 {
     local vec own_k[E * QV * LOCAL], own_v[E * QV * LOCAL];
-    TERMS vec p[TILE][QV], ds[TILE][QV], flat[CAP_TILE(TILE)][QV];
+    TERMS vec p[TILE][QV], ds[TILE][QV];
+    CAP_SLOPES(flat);
     GROUP_OF(blocks, heads / share);
     if (first >= key_rows)
         return;

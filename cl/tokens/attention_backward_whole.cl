@@ -98,7 +98,8 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
     MAT_OUT(dk), MAT_OUT(dv))
 {
     local vec own_q[E * QV], own_dy[E * QV], lanes_q[LANES][EV], lanes_dy[LANES][EV], s[TILE][QV],
-        dp[TILE][QV], flat[CAP_TILE(TILE)][QV];
+        dp[TILE][QV];
+    CAP_SLOPES(flat);
     const uint head = (uint)(get_group_id(0) % (heads / share));
     const ulong sample = get_group_id(0) / (heads / share);
     const head_rows keys = KEY_ROWS(k, sample, head), values = KEY_ROWS(v, sample, head);

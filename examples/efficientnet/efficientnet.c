@@ -1,8 +1,7 @@
 /* EfficientNet (Tan and Le, arXiv 1905.11946), MobileNetV2 (1801.04381) and V3 (1905.02244), with
  * timm's names:
  *
- *     x -> conv_stem -> blocks { conv_pw, conv_dw, gates (se), conv_pwl; + x where the shape stays
- * }
+ *     x -> conv_stem -> blocks { conv_pw, conv_dw, gates (se), conv_pwl; + x if the shape stays }
  *       -> conv_head -> mean over pixels -> classifier
  *
  * Each convolution has a batch norm and, but for a block's last one, an activation. The first stage

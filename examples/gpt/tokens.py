@@ -4,9 +4,10 @@
     tokens.py MODEL LINES.jsonl NAME.bin
 
 MODEL is a folder of transformers with a tokenizer. A line is {"messages": [{"role": ..., "content": ...}, ...]}, of
-which what the assistant says is learnt; or {"prompt": ..., "completion": ...} (or "instruction" and "output"); or
-{"text": ...}, all of which is learnt. Each ends with the token that ends a text. A sequence of gpt-train may hold
-several, which then see each other.
+which what the assistant says is learnt; or {"prompt": ..., "completion": ...} (or "instruction" and "output"), put into
+the template if the model has one; or {"text": ...}, all of which is learnt. Each begins with the token that begins a
+text, if the tokenizer puts one there, and ends with the one that ends it. A sequence of gpt-train may hold several,
+which then see each other.
 """
 import argparse
 import json
@@ -24,6 +25,11 @@ def fail(text):
 
 def encode(tokenizer, text):
     return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def begin(tokenizer):
+    """The token that this tokenizer puts before a text, if it does."""
+    return [token for token in tokenizer("")["input_ids"][:1] if token == tokenizer.bos_token_id != tokenizer.eos_token_id]
 
 
 def of_messages(tokenizer, messages):
@@ -48,8 +54,8 @@ def of_line(tokenizer, line):
             fail("this model has no chat template; give prompt and completion")
         return of_messages(tokenizer, line["messages"])
     if "text" in line:
-        tokens = encode(tokenizer, line["text"])
-        return tokens, [1] * len(tokens)
+        tokens, first = encode(tokenizer, line["text"]), begin(tokenizer)
+        return first + tokens, [0] * len(first) + [1] * len(tokens)
     prompt, answer = PROMPTS & set(line), ANSWERS & set(line)
     if len(answer) != 1 or not prompt:
         fail(f"a line has {sorted(line)}, expected messages, text, or a prompt and a completion")
@@ -57,7 +63,7 @@ def of_line(tokenizer, line):
     answer = line[answer.pop()]
     if tokenizer.chat_template:
         return of_messages(tokenizer, [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}])
-    first, second = encode(tokenizer, prompt), encode(tokenizer, answer)
+    first, second = begin(tokenizer) + encode(tokenizer, prompt), encode(tokenizer, answer)
     return first + second, [0] * len(first) + [1] * len(second)
 
 

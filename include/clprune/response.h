@@ -22,8 +22,7 @@ CLPRUNE_API clprune_status clprune_response_forward(clprune_context *context, si
 /* With m[n] = mean over c of g[n][c] + eps:
  *
  *     dg[n][c] = (dy[n][c] - mean over c of dy[n][c] * y[n][c]) / m[n]
- *     dx[r][c] = dg[n][c] * x[r][c] / g[n][c] + dx_beta * dx[r][c],    0 in place of x / g if g is
- * 0
+ *     dx[r][c] = dg[n][c] * x[r][c] / g[n][c] + dx_beta * dx[r][c]     with 0 / 0 = 0
  *
  * dx_beta = 0 never reads the old dx. x: that of the forward pass; dy: batch x d; dx: M x d, which
  * must not overlap other arguments. Takes scratch of 2 * batch * d floats. Errors: as above. */

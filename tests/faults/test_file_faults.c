@@ -151,7 +151,7 @@ static void gguf(NO_ROW)
             const bool good = gguf_open(path, &g, &f) &&
                               gguf_read(&g, &g.tensors[0], 0, values, &f) &&
                               vocabulary_open(path, &v, &f) && vocabulary_prepare(&v, &f) &&
-                              vocabulary_encode(&v, "text", "aaaa", 4, false, &list, &f);
+                              vocabulary_encode(&v, "text", "aaaa", 4, 0, &list, &f);
             vocabulary_close(&v);
             free(list.tokens);
             gguf_close(&g);

@@ -55,7 +55,7 @@ static void check_vocabulary(const char *folder, const char *lines)
     }
     int descriptor = -1, mask = -1;
     if (v.count > 0 && vocabulary_prepare(&v, &f) &&
-        vocabulary_encode(&v, "text", text, sizeof text - 1, true, &list, &f) &&
+        vocabulary_encode(&v, "text", text, sizeof text - 1, VOCABULARY_SPECIAL, &list, &f) &&
         text_tokens_open(lines, &v, &descriptor, &mask, &f)) {
         FUZZ_CHECK(lseek(descriptor, 0, SEEK_END) == 4 * lseek(mask, 0, SEEK_END));
         (void)close(descriptor);

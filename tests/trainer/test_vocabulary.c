@@ -153,7 +153,7 @@ static void added(NO_ROW)
     assert_string_equal(encoded(&v, "a<tool>>b<tool>", false), "a|<tool>>|b|<tool>");
     assert_string_equal(encoded(&v, " <|im_end|><tool>", true), " |<|im_end|>|<tool>");
     token_list list = {0};
-    TEST_REFUSED(vocabulary_encode(&v, "text", "a<|im_end|>", 11, false, &list, &f), CODE_DATA,
+    TEST_REFUSED(vocabulary_encode(&v, "text", "a<|im_end|>", 11, 0, &list, &f), CODE_DATA,
         "text: the vocabulary has no token for < (3c)");
     free(list.tokens);
     vocabulary_close(&v);
@@ -274,7 +274,7 @@ static void round_trips(NO_ROW)
                 length += put_character(c, text + length);
         }
         text[length] = '\0';
-        TEST_GOOD(vocabulary_encode(&v, "text", text, length, false, &list, &f));
+        TEST_GOOD(vocabulary_encode(&v, "text", text, length, 0, &list, &f));
         bool first = true; /* after a token that is found as it is, too */
         for (size_t k = 0; k < list.count; ++k) {
             const char *part = vocabulary_text(&v, (size_t)list.tokens[k], &size);
@@ -302,7 +302,7 @@ static void long_word(NO_ROW)
     memset(text, 'x', LENGTH);
     text[LENGTH] = '\0';
     open_well(write_pieces("", 0), &v);
-    TEST_GOOD(vocabulary_encode(&v, "text", text, LENGTH, false, &list, &f));
+    TEST_GOOD(vocabulary_encode(&v, "text", text, LENGTH, 0, &list, &f));
     assert_int_equal(list.count, 1 + LENGTH / 2);
     free(list.tokens);
     free(text);
@@ -382,7 +382,7 @@ static void texts_without_tokens(NO_ROW)
     for (size_t i = 0; i < COUNT_OF(bad_texts); ++i) {
         token_list list = {0};
         const char *text = bad_texts[i].text;
-        TEST_REFUSED(vocabulary_encode(&v, "text", text, strlen(text), false, &list, &f), CODE_DATA,
+        TEST_REFUSED(vocabulary_encode(&v, "text", text, strlen(text), 0, &list, &f), CODE_DATA,
             bad_texts[i].part);
         free(list.tokens);
     }
@@ -425,10 +425,10 @@ static void text_files(NO_ROW)
     check_file("train.txt", "the\nx</s>", " the|\n|x|<|/|s|>", NULL);
     check_file("a.JSONL",
         "{\"text\": \"the\"}\n\n \t\r\n{\"prompt\": \"x\", \"completion\": \"the\"}",
-        " the|</s>| x| the|</s>", "11011");
+        "<s>| the|</s>|<s>| x|t|he|</s>", "01100111");
     check_file("b.jsonl",
         "{\"input\": \"x\", \"question\": \"t\", \"instruction\": \"\", \"answer\": \"x</s>\"}\n",
-        " t|\n|x| x|</s>", "00011");
+        "<s>| t|\n|x|x|</s>", "000011");
 }
 
 static const struct {

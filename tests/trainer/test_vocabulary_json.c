@@ -16,9 +16,13 @@
 #define MERGES(list) MODEL(",\"merges\":[" list "]")
 #define GOOD         MERGES("\"1 2\",[\"!\",\"a\"]")
 #define ADDED                                                                                      \
-    ",\"added_tokens\":[{\"id\":7,\"content\":\"<x>\",\"special\":false},{\"id\":8,\"content\":"   \
-    "\"<y>\","                                                                                     \
-    "\"special\":true}]"
+    ",\"added_tokens\":[{\"id\":7,\"content\":\"<\u00e9>\",\"special\":false},"                    \
+    "{\"id\":8,\"content\":\"<y>\",\"special\":true}]"
+#define BEGIN                                                                                      \
+    ",\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\"},{"        \
+    "\"type\":"                                                                                    \
+    "\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<y>\"}},{\"Sequence\":{}}],"   \
+    "\"special_tokens\":{\"<y>\":{\"ids\":[8]}}}]}"
 
 static const char *write_folder(const char *text)
 {
@@ -33,13 +37,21 @@ static const struct {
     const char *text, *want;
     int32_t begin;
 } folders[] = {
-    {"{\"pre_tokenizer\":" BYTES("true") "," GOOD ADDED "}", "!|a| |12|<x>|12|<y>",
+    {"{\"pre_tokenizer\":" BYTES("true") "," GOOD ADDED "}", "!|a| |12|<\xc3\xa9>|12|<y>",
         VOCABULARY_NONE},
-    {"{\"pre_tokenizer\":" SPLIT("{1,3}") "," GOOD ADDED "}", "!a| |12|<x>|12|<y>", 8},
-    {"{\"pre_tokenizer\":" SPLIT("") "," GOOD ADDED "}", "!a| |1|2|<x>|1|2|<y>", VOCABULARY_NONE},
+    {"{\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":" SPLIT("{1,3}") "," GOOD ADDED BEGIN
+                                                                            "}",
+        "!a| |12|<\xc3\xa9>|12|<y>", 8},
+    {"{\"pre_tokenizer\":" SPLIT("{1,3}") "," MODEL(",\"merges\":[],\"ignore_merges\":true") ADDED
+        "}",
+        "!a| |12|<\xc3\xa9>|12|<y>", VOCABULARY_NONE},
+    {"{\"pre_tokenizer\":" SPLIT("{1,3}") "," MODEL(",\"merges\":[]") ADDED "}",
+        "!|a| |1|2|<\xc3\xa9>|1|2|<y>", VOCABULARY_NONE},
+    {"{\"normalizer\":null,\"pre_tokenizer\":" SPLIT("") "," GOOD ADDED "}",
+        "!a| |1|2|<\xc3\xa9>|1|2|<y>", VOCABULARY_NONE},
     {"{\"pre_tokenizer\":" BOTH(
          "{\"type\":\"Digits\",\"individual_digits\":true}," BYTES("true")) "," GOOD ADDED "}",
-        "!|a| |1|2|<x>|1|2|<y>", VOCABULARY_NONE},
+        "!|a| |1|2|<\xc3\xa9>|1|2|<y>", VOCABULARY_NONE},
 };
 
 static const struct {
@@ -60,6 +72,11 @@ static const struct {
     {"{\"pre_tokenizer\":" BYTES("true") "," MERGES("\"12\"") "}", "a merge has not two sides"},
     {"{\"pre_tokenizer\":" BYTES("true") "," MERGES("\"1 a\"") "}",
         "the result of merge 0 is no token"},
+    {"{\"normalizer\":{\"type\":\"Lowercase\"},\"pre_tokenizer\":" BYTES("true") "," GOOD "}",
+        "its normalizer, or a token of it, changes texts"},
+    {"{\"pre_tokenizer\":" BYTES(
+         "true") "," GOOD ",\"added_tokens\":[{\"id\":7,\"content\":\"<x>\",\"lstrip\":true}]}",
+        "its normalizer, or a token of it, changes texts"},
     {"{" MODEL(",\"merges\":[],\"byte_fallback\":true") "}", "of SentencePiece; a GGUF file"},
 };
 
@@ -72,7 +89,7 @@ static void folder_files(NO_ROW)
     vocabulary_close(&v);
     for (size_t i = 0; i < COUNT_OF(folders); ++i) {
         open_well(write_folder(folders[i].text), &v);
-        assert_string_equal(encoded(&v, "!a 12<x>12<y>", true), folders[i].want);
+        assert_string_equal(encoded(&v, "!a 12<\xc3\xa9>12<y>", true), folders[i].want);
         assert_true(v.ends_count == 2 && v.ends[0] == 8 && v.ends[1] == 1);
         assert_int_equal(v.begin, folders[i].begin);
         vocabulary_close(&v);

@@ -63,10 +63,11 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *                      classes without images, and of each broken image once; default nobody
  *
  *     context          T, 1 to 65536: the set is of tokens, and classes, which must be given, is
- * the vocabulary; limits count sequences. 0: of images
+ *                      the vocabulary; limits count sequences. 0: of images
  *     model            of tokens: the GGUF file or folder with the vocabulary of texts. NULL: a
- * text is its bytes labels           of tokens: sequences are sentences, with a length up to T and
- * one label below this number. 0: with a label for each token
+ *                      text is its bytes
+ *     labels           of tokens: sequences are sentences, with a length up to T and one label
+ *                      below this number. 0: with a label for each token
  *
  *     resumed          the dataset_checksum of the run that goes on, whose tests are kept; 0: none
  *

@@ -303,8 +303,8 @@ static bool open_files(const char *path, const dataset_options *options, sentenc
     dataset_source *source, fault *f)
 {
     token_file files[2];
-    bool good =
-        token_files_open(path, options->classes, NULL, options->resumed, files, &source->checksum, f);
+    bool good = token_files_open(
+        path, options->classes, NULL, options->resumed, files, &source->checksum, f);
     const bool split = files[1].path == NULL;
     for (int i = 0; i < 2; ++i) {
         s->files[i].file = files[i];

@@ -237,7 +237,8 @@ static bool take_words(sample_start *start, fault *f)
     token_list *list = &start->prompt;
     return vocabulary_prepare(words, f) &&
            (words->begin == VOCABULARY_NONE || token_list_add(list, words->begin, f)) &&
-           vocabulary_encode(words, "--prompt", start->text, start->length, true, list, f);
+           vocabulary_encode(
+               words, "--prompt", start->text, start->length, VOCABULARY_SPECIAL, list, f);
 }
 
 static bool take_bytes(sample_start *start, fault *f)

@@ -86,13 +86,20 @@ static char *join(const json_t *line, const char *const *names, size_t *length, 
     return text;
 }
 
-/* Adds the tokens of a text, and at the end of a line the one that ends it, unless it is there. */
-static bool put_text(
-    output *o, const char *name, const char *text, size_t length, bool learnt, bool ends, fault *f)
+/* Adds the token that begins a text. */
+static bool put_begin(output *o, fault *f)
+{
+    return (o->v->begin == VOCABULARY_NONE || token_list_add(&o->list, o->v->begin, f)) &&
+           put_tokens(o, false, f);
+}
+
+/* Adds the tokens of a text, and if it is learnt the one that ends it, unless it is there. */
+static bool put_text(output *o, const char *name, const char *text, size_t length, unsigned how,
+    bool learnt, fault *f)
 {
     token_list *l = &o->list;
-    return vocabulary_encode(o->v, name, text, length, true, l, f) &&
-           (!ends || o->v->ends_count == 0 ||
+    return vocabulary_encode(o->v, name, text, length, VOCABULARY_SPECIAL | how, l, f) &&
+           (!learnt || o->v->ends_count == 0 ||
                (l->count > 0 && l->tokens[l->count - 1] == o->v->ends[0]) ||
                token_list_add(l, o->v->ends[0], f)) &&
            put_tokens(o, learnt, f);
@@ -114,8 +121,8 @@ static bool put_answer(output *o, const char *name, const json_t *line, fault *f
                    json_object_get(line, "messages") != NULL
                        ? "; \"messages\" take a model's template, which tokens.py follows"
                        : "")) &&
-           put_text(o, name, prompt, length, false, false, f) &&
-           put_text(o, name, answer, size, true, true, f);
+           put_begin(o, f) && put_text(o, name, prompt, length, 0, false, f) &&
+           put_text(o, name, answer, size, length > 0 ? VOCABULARY_GOES_ON : 0, true, f);
     free(prompt);
     free(answer);
     return good;
@@ -132,9 +139,10 @@ static bool put_line(output *o, const char *name, const char *bytes, size_t leng
                     ? fault_set(f, CODE_DATA, "%s: no JSON object%s%s", name,
                           line == NULL ? ": " : "", line == NULL ? error.text : "")
                     : true;
-    good = good && (json_is_string(text) ? put_text(o, name, json_string_value(text),
-                                               json_string_length(text), true, true, f)
-                                         : put_answer(o, name, line, f));
+    good = good &&
+           (json_is_string(text) ? put_begin(o, f) && put_text(o, name, json_string_value(text),
+                                                          json_string_length(text), 0, true, f)
+                                 : put_answer(o, name, line, f));
     json_decref(line);
     return good;
 }
@@ -193,7 +201,7 @@ bool text_tokens_open(const char *path, const vocabulary *v, int *descriptor, in
                fault_set_file(f, "write the tokens of", path, errno);
     }
     good = good && (lines ? put_lines(&o, text, length, f)
-                          : vocabulary_encode(v, path, text, length, false, &o.list, f) &&
+                          : vocabulary_encode(v, path, text, length, 0, &o.list, f) &&
                                 put_tokens(&o, true, f));
     if (good)
         *descriptor = keep(&o, o.tokens, f);

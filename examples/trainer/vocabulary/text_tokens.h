@@ -5,10 +5,12 @@
  *     {"text": ...}                        all of it is learnt
  *     {"prompt": ..., "completion": ...}   the completion alone is learnt
  *
- * A prompt may be several of "question", "prompt", "instruction" and "input", which are put together
- * in this order, a line each; a completion one of "completion", "response", "output" and "answer".
- * Each text ends with the token that ends texts, and special tokens are found in it. Any other file
- * is one text, in which they are not, and which ends as it does.
+ * A prompt may be several of "question", "prompt", "instruction" and "input", which are put
+ * together in this order, a line each; a completion, one of "completion", "response", "output" and
+ * "answer", follows it as it is. Each text begins with the token that begins texts, if there is
+ * one, which is not learnt, and ends with the one that ends them; special tokens are found in it.
+ * No template is added. Any other file is one text, in which they are not found, and which begins
+ * and ends as it does.
  */
 #ifndef TRAINER_TEXT_TOKENS_H
 #define TRAINER_TEXT_TOKENS_H

@@ -68,12 +68,18 @@ bool vocabulary_ends(const vocabulary *v, int32_t token);
  * known; CODE_USAGE for byte-level BPE in a build without PCRE2; CODE_MEMORY. */
 bool vocabulary_prepare(vocabulary *v, fault *f);
 
+/* How a text is taken; 0: as it is. */
+enum {
+    VOCABULARY_SPECIAL = 1, /* tokens that control are found in it, too */
+    VOCABULARY_GOES_ON =
+        2 /* it goes on with a text: no space of SentencePiece's is put before it */
+};
+
 /* Adds the tokens of a text of `length` bytes, text[length] a NUL, to a list, which began as {0}
- * and is freed by the caller in any case. special: tokens that control are found in it, too; else
- * they are text as any other. name: of the text, for faults: CODE_DATA where it is no UTF-8, or has
- * a character without a token; CODE_MEMORY. */
+ * and is freed by the caller in any case. how: a sum. name: of the text, for faults: CODE_DATA
+ * where it is no UTF-8, or has a character without a token; CODE_MEMORY. */
 bool vocabulary_encode(const vocabulary *v, const char *name, const char *text, size_t length,
-    bool special, token_list *list, fault *f);
+    unsigned how, token_list *list, fault *f);
 bool token_list_add(token_list *list, int32_t token, fault *f);
 
 #endif

@@ -9,6 +9,7 @@
 typedef struct target {
     const vocabulary *v;
     const char *name;
+    unsigned how;
     token_list *list;
 } target;
 
@@ -46,7 +47,7 @@ static bool put_part(target *t, const char *text, size_t length, fault *f)
         return true;
     if (!t->v->pieces)
         return vocabulary_split_text(e->split, text, length, put_word, t, f);
-    if (!e->space_prefix)
+    if (!e->space_prefix || (t->how & VOCABULARY_GOES_ON) != 0)
         return put_lines(t, text, length, f);
     char *longer = malloc(length + 1);
     if (longer == NULL)
@@ -59,7 +60,7 @@ static bool put_part(target *t, const char *text, size_t length, fault *f)
 }
 
 /* The longest token that stands at a place as it is; VOCABULARY_NONE. */
-static int32_t added_at(const vocabulary *v, const char *text, size_t left, bool special)
+static int32_t added_at(const vocabulary *v, const char *text, size_t left, unsigned how)
 {
     const encoder *e = v->encoder;
     int32_t best = VOCABULARY_NONE;
@@ -68,7 +69,8 @@ static int32_t added_at(const vocabulary *v, const char *text, size_t left, bool
         size_t length;
         const int32_t token = e->added[i];
         const char *word = vocabulary_text(v, (size_t)token, &length);
-        if (length > most && length <= left && (special || v->kinds[token] == VOCABULARY_USER) &&
+        if (length > most && length <= left &&
+            ((how & VOCABULARY_SPECIAL) != 0 || v->kinds[token] == VOCABULARY_USER) &&
             memcmp(word, text, length) == 0) {
             best = token;
             most = length;
@@ -78,9 +80,9 @@ static int32_t added_at(const vocabulary *v, const char *text, size_t left, bool
 }
 
 bool vocabulary_encode(const vocabulary *v, const char *name, const char *text, size_t length,
-    bool special, token_list *list, fault *f)
+    unsigned how, token_list *list, fault *f)
 {
-    target t = {v, name, list};
+    target t = {v, name, how, list};
     size_t begin = 0;
     const size_t bad = vocabulary__bad_byte(text, length);
     bool good = bad == length ||
@@ -90,10 +92,11 @@ bool vocabulary_encode(const vocabulary *v, const char *name, const char *text, 
                     name, bad, (unsigned)(unsigned char)text[bad]);
     for (size_t at = 0; good && at < length;) {
         size_t size = utf8_length((const unsigned char *)text + at);
-        const int32_t token = added_at(v, text + at, length - at, special);
+        const int32_t token = added_at(v, text + at, length - at, how);
         if (token != VOCABULARY_NONE) {
             (void)vocabulary_text(v, (size_t)token, &size);
             good = put_part(&t, text + begin, at - begin, f) && token_list_add(list, token, f);
+            t.how &= ~(unsigned)VOCABULARY_GOES_ON;
             begin = at + size;
         }
         at += size;

@@ -36,46 +36,47 @@ static bool next_text(const gguf_value *list, const unsigned char *bytes, size_t
     return true;
 }
 
-static bool read_texts(const gguf_file *g, const gguf_value *list, vocabulary *v, fault *f)
-{
-    unsigned char *bytes = NULL;
-    const char *text;
-    size_t at = 0, length;
-    bool good = vocabulary__reserve(v, (size_t)list->count, (size_t)(list->end - list->at), f) &&
-                read_bytes(g, list, &bytes, f);
-    while (good && v->count < list->count) {
-        good = next_text(list, bytes, &at, &text, &length) ||
-               fault_set(f, CODE_DATA, "%s: cannot be read", g->path);
-        if (good)
-            vocabulary__put(v, text, length);
-    }
-    free(bytes);
-    return good;
-}
-
-/* Reads an array of 4 bytes for each token, to be freed; *bytes is NULL without the key. */
-static bool read_numbers(const gguf_file *g, const char *key, uint32_t type, const vocabulary *v,
+/* Reads an array of 4 bytes for each of `count` tokens, to be freed; *bytes is NULL without the
+ * key. */
+static bool read_numbers(const gguf_file *g, const char *key, uint32_t type, size_t count,
     unsigned char **bytes, fault *f)
 {
     const gguf_value *list = gguf_find(g, key);
     *bytes = NULL;
     if (list == NULL)
         return true;
-    if (list->kind != GGUF_ARRAY || list->type != type || list->count != v->count)
+    if (list->kind != GGUF_ARRAY || list->type != type || list->count != count)
         return fault_set(f, CODE_DATA,
             "%s: its %s is no array of %s for %zu tokens (type %" PRIu32 ", %" PRIu64 " of them)",
-            g->path, key, type == TYPE_FP32 ? "fp32" : "int32", v->count, list->type, list->count);
+            g->path, key, type == TYPE_FP32 ? "fp32" : "int32", count, list->type, list->count);
     return read_bytes(g, list, bytes, f);
 }
 
-static bool read_kinds(const gguf_file *g, vocabulary *v, fault *f)
+static bool read_kinds(const gguf_file *g, size_t count, vocabulary *v, fault *f)
 {
     unsigned char *bytes;
-    bool good = read_numbers(g, "tokenizer.ggml.token_type", TYPE_INT32, v, &bytes, f);
-    for (size_t i = 0; good && bytes != NULL && i < v->count; ++i) {
+    bool good = read_numbers(g, "tokenizer.ggml.token_type", TYPE_INT32, count, &bytes, f);
+    for (size_t i = 0; good && bytes != NULL && i < count; ++i) {
         const uint64_t kind = little_endian(bytes + 4 * i, 4);
-        if (v->kinds[i] != VOCABULARY_BYTE)
-            v->kinds[i] = kind <= VOCABULARY_BYTE ? (unsigned char)kind : VOCABULARY_UNUSED;
+        v->kinds[i] = kind <= VOCABULARY_BYTE ? (unsigned char)kind : VOCABULARY_UNUSED;
+    }
+    free(bytes);
+    return good;
+}
+
+static bool read_texts(const gguf_file *g, const gguf_value *list, vocabulary *v, fault *f)
+{
+    unsigned char *bytes = NULL;
+    const char *text;
+    size_t at = 0, length;
+    const size_t count = (size_t)list->count;
+    bool good = vocabulary__reserve(v, count, (size_t)(list->end - list->at), f) &&
+                read_kinds(g, count, v, f) && read_bytes(g, list, &bytes, f);
+    while (good && v->count < list->count) {
+        good = next_text(list, bytes, &at, &text, &length) ||
+               fault_set(f, CODE_DATA, "%s: cannot be read", g->path);
+        if (good)
+            vocabulary__put(v, text, length);
     }
     free(bytes);
     return good;
@@ -128,7 +129,7 @@ bool vocabulary__gguf_read(vocabulary *v, fault *f)
     v->pieces = kind != NULL && strcmp(kind, "llama") == 0;
     if (list != NULL && list->kind == GGUF_ARRAY && list->type == GGUF_TYPE_TEXT && kind != NULL &&
         list->count < INT32_MAX && (v->pieces || strcmp(kind, "gpt2") == 0))
-        good = read_texts(&g, list, v, f) && read_kinds(&g, v, f) && read_ends(&g, v, f);
+        good = read_texts(&g, list, v, f) && read_ends(&g, v, f);
     gguf_close(&g);
     return good;
 }
@@ -138,7 +139,7 @@ static bool read_scores(const gguf_file *g, vocabulary *v, fault *f)
     static const char key[] = "tokenizer.ggml.scores";
     encoder *e = v->encoder;
     unsigned char *bytes;
-    bool good = read_numbers(g, key, TYPE_FP32, v, &bytes, f);
+    bool good = read_numbers(g, key, TYPE_FP32, v->count, &bytes, f);
     e->scores = good && bytes != NULL ? malloc((v->count + 1) * sizeof *e->scores) : NULL;
     if (good && e->scores == NULL)
         good = bytes == NULL ? fault_set(f, CODE_DATA, "%s: it has no %s", g->path, key)

@@ -1,5 +1,6 @@
 /* A vocabulary in tokenizer.json of transformers' tokenizers, byte-level BPE alone: that of
- * SentencePiece has merges in place of scores. config.json tells what begins and ends a text. */
+ * SentencePiece has merges in place of scores. Its post_processor tells what begins a
+ * text, config.json what ends one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,12 +97,12 @@ static bool read_tokens(vocabulary *v, const json_t *root, fault *f)
     for (i = 0; texts != NULL && i < count; ++i)
         size += texts[i] != NULL ? strlen(texts[i]) : 0;
     const bool good = texts != NULL && vocabulary__reserve(v, count, size, f);
+    json_array_foreach(added, i, value) if (good) v->kinds[id_of(json_object_get(value, "id"))] =
+        json_is_true(json_object_get(value, "special")) ? VOCABULARY_CONTROL : VOCABULARY_USER;
     for (i = 0; good && i < count; ++i)
         vocabulary__put(
             v, texts[i] != NULL ? texts[i] : "", texts[i] != NULL ? strlen(texts[i]) : 0);
     free(texts);
-    json_array_foreach(added, i, value) if (good) v->kinds[id_of(json_object_get(value, "id"))] =
-        json_is_true(json_object_get(value, "special")) ? VOCABULARY_CONTROL : VOCABULARY_USER;
     return good;
 }
 
@@ -114,6 +115,38 @@ static void take_ends(vocabulary *v, const json_t *ends)
     if (id >= 0 && (size_t)id < v->count && v->ends_count < VOCABULARY_ENDS)
         v->ends[v->ends_count++] = (int32_t)id;
     json_array_foreach(ends, i, value) if (json_is_integer(value)) take_ends(v, value);
+}
+
+/* The token that a template puts before a text; VOCABULARY_NONE. */
+static int32_t begin_of(const vocabulary *v, const json_t *after)
+{
+    const json_t *parts = json_object_get(after, "processors"), *part;
+    const json_t *first = json_array_get(json_object_get(after, "single"), 0);
+    const char *text =
+        json_string_value(json_object_get(json_object_get(first, "SpecialToken"), "id"));
+    const json_t *of =
+        text != NULL ? json_object_get(json_object_get(after, "special_tokens"), text) : NULL;
+    const json_int_t id = id_of(json_array_get(json_object_get(of, "ids"), 0));
+    int32_t begin = id >= 0 && (size_t)id < v->count ? (int32_t)id : VOCABULARY_NONE;
+    size_t i;
+    json_array_foreach(parts, i,
+        part) if (begin == VOCABULARY_NONE && json_object_get(part, "processors") == NULL) begin =
+        begin_of(v, part);
+    return begin;
+}
+
+/* Whether texts and tokens are as they are written: no normalizer changes texts, but NFC's; no
+ * token takes the spaces beside it, or is found as a word alone. */
+static bool is_plain(const json_t *root)
+{
+    const json_t *change = json_object_get(root, "normalizer"), *token;
+    bool plain = change == NULL || json_is_null(change) || is(change, "type", "NFC");
+    size_t i;
+    json_array_foreach(json_object_get(root, "added_tokens"), i, token) plain =
+        plain && !json_is_true(json_object_get(token, "lstrip")) &&
+        !json_is_true(json_object_get(token, "rstrip")) &&
+        !json_is_true(json_object_get(token, "single_word"));
+    return plain;
 }
 
 /* Its way to cut texts, from the descriptions of the authors' own; NULL. */
@@ -159,11 +192,8 @@ bool vocabulary__json_read(vocabulary *v, fault *f)
     const bool known = is(model, "type", "BPE");
     const bool good = !known || (read_tokens(v, root, f) && load(v, "config.json", &config, f));
     if (good && known) {
-        const vocabulary_way *way = way_of(root);
-        const json_int_t begin = id_of(json_object_get(config, "bos_token_id"));
         take_ends(v, json_object_get(config, "eos_token_id"));
-        if (way != NULL && way->begins && begin >= 0 && (size_t)begin < v->count)
-            v->begin = (int32_t)begin;
+        v->begin = begin_of(v, json_object_get(root, "post_processor"));
     }
     json_decref(config);
     json_decref(root);
@@ -197,13 +227,19 @@ bool vocabulary__json_prepare(vocabulary *v, fault *f)
         return wrong(v, "of SentencePiece; a GGUF file of the model has its scores", f);
     if (!load(v, name, &root, f))
         return false;
-    const json_t *merges = json_object_get(json_object_get(root, "model"), "merges");
+    const json_t *model = json_object_get(root, "model"),
+                 *merges = json_object_get(model, "merges");
     const vocabulary_way *way = way_of(root);
     const bool good =
         (json_is_array(merges) || wrong(v, "it has no list of merges", f)) &&
         (way != NULL || wrong(v, "its pre_tokenizer cuts texts in a way that is not known", f)) &&
+        (is_plain(root) ||
+            wrong(v, "its normalizer, or a token of it, changes texts in a way that is not known",
+                f)) &&
         vocabulary__index(v, json_array_size(merges), f) && read_merges(v, merges, f) &&
         vocabulary__cut(v, way, f);
+    if (good)
+        v->encoder->whole_words = json_is_true(json_object_get(model, "ignore_merges"));
     json_decref(root);
     return good;
 }

@@ -28,8 +28,9 @@ typedef struct encoder {
     bool lines;              /* no token goes over the end of a line */
 } encoder;
 
-/* Makes room for `count` tokens of `bytes` bytes in all; then adds them one by one, as the file
- * writes them, those of v->pieces in SentencePiece's way. */
+/* Makes room for `count` tokens of `bytes` bytes in all, all NORMAL; then adds them one by one, as
+ * the file writes them, those of v->pieces in SentencePiece's way. Of byte-level BPE those that are
+ * found in texts as they are, whose kinds are set before, are written so, too. */
 bool vocabulary__reserve(vocabulary *v, size_t count, size_t bytes, fault *f);
 void vocabulary__put(vocabulary *v, const char *text, size_t length);
 /* Turns the text of a token, as a file writes it, into its bytes, which are no more; returns how

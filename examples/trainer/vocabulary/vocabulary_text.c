@@ -83,9 +83,11 @@ void vocabulary__put(vocabulary *v, const char *text, size_t length)
     char *to = v->bytes + used;
     memcpy(to, text, length);
     to[length] = '\0';
+    unsigned char *kind = &v->kinds[v->count];
     if (v->pieces && is_byte(to))
-        v->kinds[v->count] = VOCABULARY_BYTE;
-    v->begins[++v->count] = used + vocabulary__decode(v, to);
+        *kind = VOCABULARY_BYTE;
+    const bool plain = !v->pieces && (*kind == VOCABULARY_CONTROL || *kind == VOCABULARY_USER);
+    v->begins[++v->count] = used + (plain ? length : vocabulary__decode(v, to));
 }
 
 const char *vocabulary_text(const vocabulary *v, size_t token, size_t *length)
