@@ -42,14 +42,16 @@ class _Tracer(Images, Attentions):
     def run_node(self, n: fx.Node) -> Any:
         tensors = {i: self.env[i] for i in n.all_input_nodes if isinstance(self.env.get(i), Tensor)}
         versions = {i: tensor._version for i, tensor in tensors.items()}
+        drawn = torch.get_rng_state()
         result = super().run_node(n)
+        self.drew = not torch.equal(drawn, torch.get_rng_state())
         if not isinstance(result, Tensor):
             self.plain[n] = result
         self.changed = [i for i, tensor in tensors.items() if tensor._version != versions[i]]
         if _is_attention(self, n):  # with its weights, which the model must not use
             result = result[0]
         several = isinstance(result, (tuple, list)) and any(isinstance(part, Tensor) for part in result)
-        if isinstance(result, Tensor) or several or n.op == "output":
+        if isinstance(result, Tensor) or several or n.op == "output" or self.changed:
             try:
                 self.noted[n] = self._note(n, result)
             except NotSupported as why:
@@ -76,8 +78,11 @@ class _Tracer(Images, Attentions):
         if n.op == "placeholder":
             return Constant(None, result, mask=True) if self.program.layers else self._input(n, result)
         if n.op == "get_attr":
-            if isinstance(result, Tensor) and result.untyped_storage().data_ptr() in self.written:
-                raise NotSupported("the model changes this buffer itself")
+            memory = result.untyped_storage().data_ptr() if isinstance(result, Tensor) else None
+            if memory in self.written:
+                if self.written[memory] is None:
+                    raise NotSupported("the model changes this buffer itself")
+                return Constant(None, result, node=self.written[memory])
             return Constant(str(n.target), result, node=n)
         given = [self.noted[i] for i in n.all_input_nodes if i in self.noted]
         if n.op == "output":
@@ -90,6 +95,10 @@ class _Tracer(Images, Attentions):
             else:
                 self.stopped = True
             return output
+        if result is None:  # a write by index
+            if not all(isinstance(a, Constant) for a in given):
+                raise NotSupported("a write by index of what is computed from the input")
+            return self._written(any(a.mask for a in given), n)
         if not any(isinstance(a, (Value, View, Cut, Scores, Failed, Parts, tuple)) for a in given):
             return self._constant(n, given, args, kwargs, result)
         self.node, self.result = n, result
@@ -108,14 +117,9 @@ class _Tracer(Images, Attentions):
     def _constant(self, n: fx.Node, given: List[Any], args: tuple, kwargs: Dict[str, Any], result: Tensor) -> Constant:
         """What an operation without values of the net gives."""
         masked = any(a.mask for a in given if isinstance(a, Constant))
-        for i in self.changed:
-            memory = self.env[i].untyped_storage().data_ptr()
-            self.written.add(memory)
-            if any(p.untyped_storage().data_ptr() == memory for p in self.named.values()):
-                raise NotSupported("a parameter is changed in place")
-            for other, noted in self.noted.items():
-                if isinstance(noted, Constant) and noted.value.untyped_storage().data_ptr() == memory:
-                    self.noted[other] = Constant(None, noted.value, mask=masked or noted.mask)
+        if self.drew:
+            raise NotSupported("random numbers in what is not computed from the input")
+        self._written(masked)
         if self.changed or masked:
             return Constant(None, result, mask=masked)
         copies = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand, _Tracer.to)
@@ -140,6 +144,17 @@ class _Tracer(Images, Attentions):
         if table.name is None or table.value.dim() != 2 or not bool((ids == ids[0]).all()):
             return Constant(None, result, node=n)
         return Constant(table.name, result, tuple(ids[0].tolist()))
+
+    def _written(self, masked: bool, by: Optional[fx.Node] = None) -> None:
+        """Constants that an operation changes in place. by: a write by index, of which they are computed then."""
+        for i in self.changed:
+            memory = self.env[i].untyped_storage().data_ptr()
+            self.written[memory] = by
+            if any(p.untyped_storage().data_ptr() == memory for p in self.named.values()):
+                raise NotSupported("a parameter is changed in place")
+            for other, noted in self.noted.items():
+                if isinstance(noted, Constant) and noted.value.untyped_storage().data_ptr() == memory:
+                    self.noted[other] = Constant(None, noted.value, mask=masked or noted.mask, node=by)
 
     def _change(self, n: fx.Node, result: Tensor, old: Any, new: Value) -> None:
         """An operation in place: nodes of the same tensor have the new value."""
@@ -335,11 +350,18 @@ class _Tracer(Images, Attentions):
         for part in parts:
             count = part.value.numel()
             of = Value(self._push("slice", (x.layer,), Axis.FEATURES, first, count), x.axes, {**x.sizes, "C": count})
-            if part.name in self.named or part.name in self.state or bool(part.value.any()):
+            if not self._is_zero(part):
                 of = self._affine(None, part, of)
             layer = of.layer if layer is None else self._push("concat", (layer, of.layer), Axis.FEATURES)
             first += count
         return dataclasses.replace(x, layer=layer)
+
+    def _is_zero(self, part: Constant) -> bool:
+        """Whether it is 0 with other values of the model's tensors, too, and has no gradient."""
+        if part.node is None or part.name in self.named or part.name in self.state or part.value.requires_grad:
+            return False
+        others = {name: torch.ones_like(self.fetch_attr(name)) for name in self._parameters_of(part, self.state)}
+        return not bool(part.value.any()) and not bool(self._computed(part.node, others, {}).any())
 
     def _rows_of(self, x: Value, constant: Constant) -> Value:
         """x + rows of a table, one for each row, or one for all."""
@@ -684,8 +706,7 @@ class _Tracer(Images, Attentions):
         if isinstance(a, (View, Scores)) and isinstance(b, (int, float)):
             return dataclasses.replace(a, scale=a.scale * b)
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
-        if isinstance(b, Constant) and b.value.numel() == 1 and b.name not in self.state and not b.mask and \
-                not self._parameters_of(b):
+        if isinstance(b, Constant) and b.value.numel() == 1 and not b.mask and self._is_fixed(b):
             b = float(b.value)
         if isinstance(b, (int, float)):
             return self._elementwise("scale", a, float(b))
