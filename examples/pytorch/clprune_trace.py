@@ -89,7 +89,10 @@ class _Tracer(Images, Attentions):
             self.program.key = "out" if isinstance(args[0], dict) and "out" in args[0] else None
             output = args[0][self.program.key] if self.program.key else args[0]
             if isinstance(output, (Value, View)):
-                self.program.output = self._whole(output)
+                self.program.output = value = self._whole(output)
+                shape = tuple((result[self.program.key] if self.program.key else result).shape)
+                if shape != (self.batch, *value.shape):
+                    raise NotSupported(f"(N, {', '.join(map(str, value.shape))}) is expanded to {shape}")
             elif not isinstance(output, Failed):
                 raise NotSupported("the output is not one tensor of the model's operations")
             else:

@@ -1578,6 +1578,13 @@ class Traps(Case):
             m.v, requires_grad=False), m.v]))).mean(1), **{name: parts[name] for name in "wqvb"}), rows)
         self.same(self.module(sines, fc=nn.Linear(8, CLASSES), angles=torch.randn(5, 4)), rows)
 
+    def test_shapes_of_outputs(self):
+        conv = nn.Conv2d(3, 4, 3)
+        self.refused(self.module(lambda m, x: m.conv(x).mean((2, 3), keepdim=True).expand(-1, -1, 7, 7), conv=conv), images(4),
+                     "output: .* is expanded to")
+        self.refused(self.module(lambda m, x: m.conv(x) if m.training else m.conv(x)[:1], conv=conv), images(4),
+                     "the net's output is .2, 4, 6, 10., the model's in inference .1, 4, 6, 10.")
+
     def test_values_that_are_no_numbers(self):
         model = nn.Linear(8, CLASSES)
         model.weight.data[0, 0] = float("nan")
