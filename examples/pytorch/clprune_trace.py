@@ -596,6 +596,7 @@ class _Tracer(Images, Attentions):
         x = self._use(x)
         dims = sorted(d % (1 + len(x.axes)) for d in ([dim] if isinstance(dim, int) else dim or ()))
         over = "".join(x.axes[d - 1] for d in dims if d > 0)
+        more = [name for name, value in more.items() if value is not None]
         if p not in (2, "fro") or ord != 2 or more or 0 in dims or x.rows == "" or sorted(over) != sorted(x.rows):
             raise NotSupported("a norm of others than each feature over all rows")
         axes = [group if group == "C" else "" for d, group in enumerate(x.axes, 1) if keepdim or d not in dims]
@@ -609,7 +610,7 @@ class _Tracer(Images, Attentions):
     def _gelu_of(self, x: Value, g: Value) -> Optional[Value]:
         """x * g, if that is factor * GELU: x is a number times y, and g is 1 + erf(y / sqrt 2)."""
         (layer, factor), of_erf = self._unscaled(x.layer), self._of(g, "erf")
-        if of_erf is None or of_erf.more != (1,):
+        if of_erf is None or of_erf.more != (1,) or x.layout != g.layout:
             return None
         other, root = self._unscaled(of_erf.inputs[0])
         if other != layer or abs(root * 2 ** 0.5 - 1) > 1e-6:
@@ -669,7 +670,7 @@ class _Tracer(Images, Attentions):
         means, erf = self._of(a, "norms_mean"), self._of(a, "erf")
         if means is not None and isinstance(b, float) and b > 0 and alpha == 1:
             return self._add("norms_mean", self._name(), means.inputs, (), a.axes, a.sizes, means.eps + b)
-        if erf is not None and b == 1 and alpha == 1:
+        if erf is not None and erf.more == () and b == 1 and alpha == 1:
             return self._add("erf", self._name(), erf.inputs, (1,), a.axes, a.sizes)
         if isinstance(b, Constant) and alpha == 1:
             return self._positions(self._use(a, True), b)

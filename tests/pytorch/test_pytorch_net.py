@@ -1585,6 +1585,18 @@ class Traps(Case):
         self.refused(self.module(lambda m, x: m.conv(x) if m.training else m.conv(x)[:1], conv=conv), images(4),
                      "the net's output is .2, 4, 6, 10., the model's in inference .1, 4, 6, 10.")
 
+    def test_parts_of_gelu_and_of_norms(self):
+        def responses(m, x):
+            x = m.a(x)
+            norms = torch.norm(x, p=2, dim=1, keepdim=True)
+            return m.b(x * (norms / (norms.mean(-1, keepdim=True) + 1e-6))).mean(1)
+
+        x = torch.randn(4, 5, 5)
+        self.same(self.module(responses, a=nn.Linear(5, 5), b=nn.Linear(5, CLASSES)), x)
+        for forward in (lambda m, x: x * (torch.erf(x / 2 ** 0.5) + 1 + 1) * 0.5,
+                        lambda m, x: x.transpose(1, 2) * (torch.erf(x / 2 ** 0.5) + 1) * 0.5):
+            self.refused(self.module(forward), x, "erf is supported in GELU|an addition needs two|unless they have the same shape")
+
     def test_values_that_are_no_numbers(self):
         model = nn.Linear(8, CLASSES)
         model.weight.data[0, 0] = float("nan")
