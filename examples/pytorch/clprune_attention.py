@@ -327,12 +327,17 @@ class Attentions(Layers):
         return self._push("cross_attention", (layer, kv), q.count, k.count, scores.rate)
 
     def rotary(self, *args: Any, **named: Any) -> Any:
-        """apply_rotary_pos_emb of transformers: of queries and keys by cos and sin, or of either by sin and cos."""
+        """apply_rotary_pos_emb of transformers: of queries and keys by cos and sin, or of either by sin and cos. What it makes of
+        random numbers tells how."""
         tables, single = [x for x in (*args, *named.values()) if isinstance(x, Constant)], isinstance(self.result, Tensor)
-        parts = []
-        for x, node, result in zip(args, self.node.args, [self.result] if single else self.result):
+        parts, given = [], self.node.args[:1 if single else len(self.result)]
+        draw = torch.Generator().manual_seed(1)
+        values = {node: torch.randn(self.env[node].shape, generator=draw) for node in given}
+        results = self.node.target(*fx.node.map_arg(self.node.args, lambda i: values.get(i, self.env[i])),
+                                   **fx.node.map_arg(self.node.kwargs, lambda i: self.env[i]))
+        for x, node, result in zip(args, given, [results] if single else results):
             x = self._cut(x)
-            cos, sin, adjacent = self._rotation(x, self.env[node], result, [table.value for table in tables[:2]])
+            cos, sin, adjacent = self._rotation(x, values[node], result, [table.value for table in tables[:2]])
             turned = 2 * cos.shape[-1]
             part = x.narrow(0, turned).turned(theta_of(cos, sin), adjacent)
             parts.append((part if turned == x.count else part.joined(x.narrow(turned, x.count - turned))).whole)

@@ -1597,6 +1597,28 @@ class Traps(Case):
                         lambda m, x: x.transpose(1, 2) * (torch.erf(x / 2 ** 0.5) + 1) * 0.5):
             self.refused(self.module(forward), x, "erf is supported in GELU|an addition needs two|unless they have the same shape")
 
+    def test_examples_that_do_not_tell(self):
+        """A norm of what is centred already, and rotary positions of 0: by the example, they could be others."""
+        try:
+            import transformers
+            from transformers.models.cohere.modeling_cohere import CohereLayerNorm
+        except ImportError:
+            self.skipTest("transformers is not installed")
+        norms = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), CohereLayerNorm(8), nn.Linear(8, CLASSES))
+        gptj = self.module(lambda m, x: m.model(x).last_hidden_state, model=transformers.GPTJModel(transformers.GPTJConfig(
+            vocab_size=60, n_embd=32, n_layer=1, n_head=4, n_positions=32, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+            rotary_dim=4, bos_token_id=1, eos_token_id=1, use_cache=False)))
+        for name, parameter in gptj.named_parameters():
+            if "q_proj" in name or "k_proj" in name:
+                parameter.data.zero_()
+        for model, x in ((norms, torch.randn(4, 8)), (gptj, torch.randint(3, 60, (4, 7)))):
+            net = clprune.Net(model, x, keep="exact", loss=lambda out, _: out.square().mean())
+            for parameter in model.parameters():
+                parameter.data += 0.3 * torch.randn_like(parameter)
+            net.load_state_dict(model.state_dict())
+            self.assert_alike(net, model, x, None, lambda out, _: out.square().mean(), grads=2e-5)
+            net.close()
+
     def test_values_that_are_no_numbers(self):
         model = nn.Linear(8, CLASSES)
         model.weight.data[0, 0] = float("nan")
