@@ -101,9 +101,9 @@ class Layers(fx.Interpreter):
         names, count = self._parameters_of(constant), constant.value.numel()
         p = self.named[names[0]] if len(names) == 1 else None
         if p is not None and count in (p.numel(), p.numel() * self.batch) and constant.value.requires_grad == p.requires_grad:
-            rows = count // p.numel()
-            if self._alike(names[0], lambda values: self._computed(constant.node, {names[0]: values}, {}).reshape(rows, -1),
-                           lambda values: values.reshape(1, -1).expand(rows, -1)):
+            samples = max(1, self._computed(constant.node, {}, {}).numel() // p.numel())  # for which it is repeated
+            if self._alike(names[0], lambda values: self._computed(constant.node, {names[0]: values}, {}).flatten(),
+                           lambda values: values.flatten().repeat(samples)):
                 return Constant(names[0], constant.value)
         raise NotSupported("its parameters are computed from others")
 

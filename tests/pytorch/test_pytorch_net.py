@@ -1576,6 +1576,9 @@ class Traps(Case):
         parts["b"] = nn.Linear(6, CLASSES)
         self.same(self.module(lambda m, x: m.b(F.linear(x, m.w, torch.cat([m.q, torch.zeros_like(
             m.v, requires_grad=False), m.v]))).mean(1), **{name: parts[name] for name in "wqvb"}), rows)
+        repeated = self.module(lambda m, x: m.fc(x + m.a.repeat(x.shape[0], 1, 1)).mean(1),
+                               fc=nn.Linear(8, CLASSES), a=zeros(1, 5, 8))
+        self.same(repeated, rows)
         self.same(self.module(sines, fc=nn.Linear(8, CLASSES), angles=torch.randn(5, 4)), rows)
 
     def test_shapes_of_outputs(self):
