@@ -113,13 +113,15 @@ class Attentions(Layers):
         if n in done:
             return done[n]
         if n.op == "placeholder" or str(n.target).endswith("_") or n.target is operator.setitem:
-            raise NotSupported("a bias of attention that depends on the input, or is changed in place")
+            raise NotSupported("a constant that depends on the input, or is changed in place")
         if n.op == "get_attr":
+            if n in self.noted and getattr(self.noted[n], "node", None) is not n:
+                raise NotSupported("a constant that is computed from a tensor that is changed in place")
             done[n] = given.get(str(n.target), self.fetch_attr(str(n.target)))
             return done[n]
         if not isinstance(self.noted.get(n), Constant):
             if n not in self.plain:
-                raise NotSupported("a bias of attention that depends on the input")
+                raise NotSupported("a constant that depends on the input")
             return self.plain[n]
         args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda i: self._computed(i, given, done))
         if n.op == "call_method":
@@ -143,11 +145,13 @@ class Attentions(Layers):
             if i.op == "get_attr" and str(i.target) in among:
                 found[str(i.target)] = None
             if i.op == "call_module":
-                found.update({f"{i.target}.{name}": None for name, _ in self.fetch_attr(str(i.target)).named_parameters()})
-            for j in i.all_input_nodes:
-                if j not in seen and isinstance(self.noted.get(j), Constant):
-                    seen.add(j)
-                    left.append(j)
+                module = self.fetch_attr(str(i.target))
+                found.update({f"{i.target}.{name}": None for name, _ in module.named_parameters()})
+                found.update({f"{i.target}.{name}": None for name, _ in module.named_buffers() if f"{i.target}.{name}" in among})
+            inputs = [(j, self.noted[j].node) for j in i.all_input_nodes if isinstance(self.noted.get(j), Constant)]
+            more = {j for pair in inputs for j in pair if j is not None} - seen  # with what was written into them
+            seen |= more
+            left.extend(more)
         return list(found)
 
     def _bias(self, constants: Sequence[Constant], heads: int, rows: int, windows: int
@@ -175,8 +179,8 @@ class Attentions(Layers):
             numbers = torch.arange(tensor.numel(), dtype=torch.float64).view(tensor.shape)
             zero = with_table(torch.zeros_like(numbers))
             ids = (with_table(numbers) - zero).round().long()
-            if int(ids.min()) < 0 or int(ids.max()) >= tensor.numel() or \
-                    not torch.allclose(tensor.double().flatten()[ids] + zero, with_table(tensor.double()), atol=1e-4):
+            if int(ids.min()) < 0 or int(ids.max()) >= tensor.numel() or not self._alike(
+                    name, with_table, lambda values: torch.where(zero <= -1e4, zero, values.flatten()[ids] + zero)):
                 raise NotSupported(f"a bias of attention that is not an entry of {name} for each query and key")
         bias, transposed = Bias.of_table(ids, plain + zero, tensor.shape)
         return bias, Constant(name, self.named[name]), transposed
@@ -204,11 +208,13 @@ class Attentions(Layers):
 
     def _of_matrix(self, x: Any, b: Constant) -> Value:
         """A product with a parameter, or with one that is transposed."""
-        for name in self._parameters_of(b):
-            p = self.named[name]
-            for transposed in (False, True):
-                if p.dim() == 2 and torch.equal(p if transposed else p.t(), b.value):
-                    return self.linear(x, Constant(name, p), None, transposed)
+        names = self._parameters_of(b)
+        p = self.named[names[0]] if len(names) == 1 else None
+        for transposed in (False, True):
+            if p is not None and p.dim() == 2 and self._alike(
+                    names[0], lambda values: self._computed(b.node, {names[0]: values}, {}),
+                    lambda values: values if transposed else values.t()):
+                return self.linear(x, Constant(names[0], p), None, transposed)
         raise NotSupported("a product with a matrix that is no parameter")
 
     def baddbmm(self, input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Scores:
@@ -321,12 +327,17 @@ class Attentions(Layers):
         return self._push("cross_attention", (layer, kv), q.count, k.count, scores.rate)
 
     def rotary(self, *args: Any, **named: Any) -> Any:
-        """apply_rotary_pos_emb of transformers: of queries and keys by cos and sin, or of either by sin and cos."""
+        """apply_rotary_pos_emb of transformers: of queries and keys by cos and sin, or of either by sin and cos. What it makes of
+        random numbers tells how."""
         tables, single = [x for x in (*args, *named.values()) if isinstance(x, Constant)], isinstance(self.result, Tensor)
-        parts = []
-        for x, node, result in zip(args, self.node.args, [self.result] if single else self.result):
+        parts, given = [], self.node.args[:1 if single else len(self.result)]
+        draw = torch.Generator().manual_seed(1)
+        values = {node: torch.randn(self.env[node].shape, generator=draw) for node in given}
+        results = self.node.target(*fx.node.map_arg(self.node.args, lambda i: values.get(i, self.env[i])),
+                                   **fx.node.map_arg(self.node.kwargs, lambda i: self.env[i]))
+        for x, node, result in zip(args, given, [results] if single else results):
             x = self._cut(x)
-            cos, sin, adjacent = self._rotation(x, self.env[node], result, [table.value for table in tables[:2]])
+            cos, sin, adjacent = self._rotation(x, values[node], result, [table.value for table in tables[:2]])
             turned = 2 * cos.shape[-1]
             part = x.narrow(0, turned).turned(theta_of(cos, sin), adjacent)
             parts.append((part if turned == x.count else part.joined(x.narrow(turned, x.count - turned))).whole)

@@ -130,10 +130,13 @@ def _rms_norm(t: Any, m: nn.Module, x: Value) -> Value:
 
 
 def _norm_by_result(t: Any, m: nn.Module, x: Value) -> Value:
-    """A layer norm without bias, as in Cohere, or an RMS norm, whose weight is w, or w + 1 as in Gemma: what it is computed with
-    tells."""
+    """A layer norm without bias, as in Cohere, or an RMS norm, whose weight is w, or w + 1 as in Gemma: what it makes of random
+    numbers tells."""
     (weight,), eps = _constants(m, t, "weight"), getattr(m, "eps", None) or m.variance_epsilon
-    value, result, w = (x.detach().double() for x in (t.env[t.node.args[0]], t.result, m.weight))
+    draw = torch.Generator().manual_seed(1)
+    value, w = (torch.randn(*rows, *m.weight.shape, generator=draw) / 8 + 0.1 for rows in ((2, 3), ()))
+    result = torch.func.functional_call(m, {"weight": w}, value).detach()
+    value, result, w = (x.double() for x in (value, result, w))
     for centre, more in ((0, 0), (0, 1), (1, 0)):
         normed = value - centre * value.mean(-1, keepdim=True)
         normed = normed * (normed.square().mean(-1, keepdim=True) + eps).rsqrt() * (w + more)

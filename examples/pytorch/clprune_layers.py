@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, fx, nn
@@ -21,7 +21,7 @@ class Layers(fx.Interpreter):
         super().__init__(traced)
         self.lengths = None if mask is None else mask.sum(1)
         self.masked = self.attentions = 0  # how many there are with the mask, and all
-        self.written: set = set()  # memory of tensors that are changed in place
+        self.written: Dict[int, Optional[fx.Node]] = {}  # memory of tensors that are changed in place; the write by index
         self.program = Program()
         self.noted: Dict[fx.Node, Any] = {}
         self.failed: List[str] = []
@@ -70,7 +70,7 @@ class Layers(fx.Interpreter):
             self.program.params.append(Param(ours, None, tuple(value.shape), split, order, value))
             self.program.frozen.append(ours)
             return
-        if constant.name is None:
+        if constant.name is None or constant.name not in self.state and constant.name not in self.named:
             constant = self._own(constant)
         tensor = self.named.get(constant.name, constant.value)
         if constant.rows is not None or constant.value.numel() not in (tensor.numel(), tensor.numel() * self.batch):
@@ -90,6 +90,8 @@ class Layers(fx.Interpreter):
 
     def _is_fixed(self, constant: Constant) -> bool:
         """Whether no tensor of the model's state has it, or makes it."""
+        if constant.value.requires_grad:
+            return False
         if constant.name is not None:
             return constant.name not in self.state and constant.name not in self.named
         return constant.node is not None and not constant.mask and not self._parameters_of(constant, self.state)
@@ -99,11 +101,29 @@ class Layers(fx.Interpreter):
         names, count = self._parameters_of(constant), constant.value.numel()
         p = self.named[names[0]] if len(names) == 1 else None
         if p is not None and count in (p.numel(), p.numel() * self.batch) and constant.value.requires_grad == p.requires_grad:
-            numbers = torch.arange(p.numel(), dtype=torch.float64) - p.numel() // 2  # of both signs
-            got = self._computed(constant.node, {names[0]: numbers.view(p.shape)}, {})
-            if torch.allclose(got.flatten()[:len(numbers)], numbers, rtol=0, atol=1e-3):
+            samples = max(1, self._computed(constant.node, {}, {}).numel() // p.numel())  # for which it is repeated
+            if self._alike(names[0], lambda values: self._computed(constant.node, {names[0]: values}, {}).flatten(),
+                           lambda values: values.flatten().repeat(samples)):
                 return Constant(names[0], constant.value)
         raise NotSupported("its parameters are computed from others")
+
+    def _alike(self, name: str, made: Callable[[Tensor], Tensor], wanted: Callable[[Tensor], Tensor]) -> bool:
+        """Whether two functions of a parameter have the same result and gradient, for its values and for random ones, small and
+        large."""
+        p, draw = self.named[name], torch.Generator().manual_seed(1)
+        for scale in (0, 1e-4, 1, 1e3):
+            values = scale * torch.randn(p.shape, generator=draw, dtype=torch.float64) if scale > 0 else p.detach().double()
+            most = float(values.abs().max())
+            with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):  # not those of trace()
+                got, want = (f(values.requires_grad_()).double() for f in (made, wanted))
+                weights = torch.randn(want.shape, generator=draw, dtype=torch.float64)
+                if got.shape != want.shape or not torch.allclose(got, want, rtol=1e-5, atol=1e-5 * most):
+                    return False
+                if p.requires_grad:
+                    slopes = [torch.autograd.grad((y * weights).sum(), values)[0] for y in (got, want) if y.requires_grad]
+                    if len(slopes) < 2 or not torch.allclose(*slopes, rtol=1e-4, atol=1e-4):
+                        return False
+        return True
 
     def _view(self, x: Union[Value, View]) -> View:
         return x if isinstance(x, View) else view_of(self._use(x, True), self.batch)

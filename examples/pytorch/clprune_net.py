@@ -876,6 +876,9 @@ class Net:
         if self._padded is not None:  # padding has other positions in RoBERTa
             axis = 1 + self._program.output.axes.index("T")
             got, want = (value.movedim(axis, 1)[~self._padded] for value in (got, want))
+        if got.shape != want.shape:
+            self.close()
+            raise Error(f"the net's output is {tuple(got.shape)}, the model's in inference {tuple(want.shape)}")
         away = (got - want).norm() / want.norm().clamp(min=1e-6)
         bf16 = self._run.call("context_precision", self._run.context) == PRECISIONS["bf16"]
         if not away <= (0.1 if bf16 else 0.01):  # NaN, too

@@ -42,14 +42,16 @@ class _Tracer(Images, Attentions):
     def run_node(self, n: fx.Node) -> Any:
         tensors = {i: self.env[i] for i in n.all_input_nodes if isinstance(self.env.get(i), Tensor)}
         versions = {i: tensor._version for i, tensor in tensors.items()}
+        drawn = torch.get_rng_state()
         result = super().run_node(n)
+        self.drew = not torch.equal(drawn, torch.get_rng_state())
         if not isinstance(result, Tensor):
             self.plain[n] = result
         self.changed = [i for i, tensor in tensors.items() if tensor._version != versions[i]]
         if _is_attention(self, n):  # with its weights, which the model must not use
             result = result[0]
         several = isinstance(result, (tuple, list)) and any(isinstance(part, Tensor) for part in result)
-        if isinstance(result, Tensor) or several or n.op == "output":
+        if isinstance(result, Tensor) or several or n.op == "output" or self.changed:
             try:
                 self.noted[n] = self._note(n, result)
             except NotSupported as why:
@@ -76,20 +78,30 @@ class _Tracer(Images, Attentions):
         if n.op == "placeholder":
             return Constant(None, result, mask=True) if self.program.layers else self._input(n, result)
         if n.op == "get_attr":
-            if isinstance(result, Tensor) and result.untyped_storage().data_ptr() in self.written:
-                raise NotSupported("the model changes this buffer itself")
+            memory = result.untyped_storage().data_ptr() if isinstance(result, Tensor) else None
+            if memory in self.written:
+                if self.written[memory] is None:
+                    raise NotSupported("the model changes this buffer itself")
+                return Constant(None, result, node=self.written[memory])
             return Constant(str(n.target), result, node=n)
         given = [self.noted[i] for i in n.all_input_nodes if i in self.noted]
         if n.op == "output":
             self.program.key = "out" if isinstance(args[0], dict) and "out" in args[0] else None
             output = args[0][self.program.key] if self.program.key else args[0]
             if isinstance(output, (Value, View)):
-                self.program.output = self._whole(output)
+                self.program.output = value = self._whole(output)
+                shape = tuple((result[self.program.key] if self.program.key else result).shape)
+                if shape != (self.batch, *value.shape):
+                    raise NotSupported(f"(N, {', '.join(map(str, value.shape))}) is expanded to {shape}")
             elif not isinstance(output, Failed):
                 raise NotSupported("the output is not one tensor of the model's operations")
             else:
                 self.stopped = True
             return output
+        if result is None:  # a write by index
+            if not all(isinstance(a, Constant) for a in given):
+                raise NotSupported("a write by index of what is computed from the input")
+            return self._written(any(a.mask for a in given), n)
         if not any(isinstance(a, (Value, View, Cut, Scores, Failed, Parts, tuple)) for a in given):
             return self._constant(n, given, args, kwargs, result)
         self.node, self.result = n, result
@@ -108,14 +120,9 @@ class _Tracer(Images, Attentions):
     def _constant(self, n: fx.Node, given: List[Any], args: tuple, kwargs: Dict[str, Any], result: Tensor) -> Constant:
         """What an operation without values of the net gives."""
         masked = any(a.mask for a in given if isinstance(a, Constant))
-        for i in self.changed:
-            memory = self.env[i].untyped_storage().data_ptr()
-            self.written.add(memory)
-            if any(p.untyped_storage().data_ptr() == memory for p in self.named.values()):
-                raise NotSupported("a parameter is changed in place")
-            for other, noted in self.noted.items():
-                if isinstance(noted, Constant) and noted.value.untyped_storage().data_ptr() == memory:
-                    self.noted[other] = Constant(None, noted.value, mask=masked or noted.mask)
+        if self.drew:
+            raise NotSupported("random numbers in what is not computed from the input")
+        self._written(masked)
         if self.changed or masked:
             return Constant(None, result, mask=masked)
         copies = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand, _Tracer.to)
@@ -140,6 +147,17 @@ class _Tracer(Images, Attentions):
         if table.name is None or table.value.dim() != 2 or not bool((ids == ids[0]).all()):
             return Constant(None, result, node=n)
         return Constant(table.name, result, tuple(ids[0].tolist()))
+
+    def _written(self, masked: bool, by: Optional[fx.Node] = None) -> None:
+        """Constants that an operation changes in place. by: a write by index, of which they are computed then."""
+        for i in self.changed:
+            memory = self.env[i].untyped_storage().data_ptr()
+            self.written[memory] = by
+            if any(p.untyped_storage().data_ptr() == memory for p in self.named.values()):
+                raise NotSupported("a parameter is changed in place")
+            for other, noted in self.noted.items():
+                if isinstance(noted, Constant) and noted.value.untyped_storage().data_ptr() == memory:
+                    self.noted[other] = Constant(None, noted.value, mask=masked or noted.mask, node=by)
 
     def _change(self, n: fx.Node, result: Tensor, old: Any, new: Value) -> None:
         """An operation in place: nodes of the same tensor have the new value."""
@@ -335,11 +353,18 @@ class _Tracer(Images, Attentions):
         for part in parts:
             count = part.value.numel()
             of = Value(self._push("slice", (x.layer,), Axis.FEATURES, first, count), x.axes, {**x.sizes, "C": count})
-            if part.name in self.named or part.name in self.state or bool(part.value.any()):
+            if not self._is_zero(part):
                 of = self._affine(None, part, of)
             layer = of.layer if layer is None else self._push("concat", (layer, of.layer), Axis.FEATURES)
             first += count
         return dataclasses.replace(x, layer=layer)
+
+    def _is_zero(self, part: Constant) -> bool:
+        """Whether it is 0 with other values of the model's tensors, too, and has no gradient."""
+        if part.node is None or part.name in self.named or part.name in self.state or part.value.requires_grad:
+            return False
+        others = {name: torch.ones_like(self.fetch_attr(name)) for name in self._parameters_of(part, self.state)}
+        return not bool(part.value.any()) and not bool(self._computed(part.node, others, {}).any())
 
     def _rows_of(self, x: Value, constant: Constant) -> Value:
         """x + rows of a table, one for each row, or one for all."""
@@ -571,6 +596,7 @@ class _Tracer(Images, Attentions):
         x = self._use(x)
         dims = sorted(d % (1 + len(x.axes)) for d in ([dim] if isinstance(dim, int) else dim or ()))
         over = "".join(x.axes[d - 1] for d in dims if d > 0)
+        more = [name for name, value in more.items() if value is not None]
         if p not in (2, "fro") or ord != 2 or more or 0 in dims or x.rows == "" or sorted(over) != sorted(x.rows):
             raise NotSupported("a norm of others than each feature over all rows")
         axes = [group if group == "C" else "" for d, group in enumerate(x.axes, 1) if keepdim or d not in dims]
@@ -584,7 +610,7 @@ class _Tracer(Images, Attentions):
     def _gelu_of(self, x: Value, g: Value) -> Optional[Value]:
         """x * g, if that is factor * GELU: x is a number times y, and g is 1 + erf(y / sqrt 2)."""
         (layer, factor), of_erf = self._unscaled(x.layer), self._of(g, "erf")
-        if of_erf is None or of_erf.more != (1,):
+        if of_erf is None or of_erf.more != (1,) or x.layout != g.layout:
             return None
         other, root = self._unscaled(of_erf.inputs[0])
         if other != layer or abs(root * 2 ** 0.5 - 1) > 1e-6:
@@ -644,7 +670,7 @@ class _Tracer(Images, Attentions):
         means, erf = self._of(a, "norms_mean"), self._of(a, "erf")
         if means is not None and isinstance(b, float) and b > 0 and alpha == 1:
             return self._add("norms_mean", self._name(), means.inputs, (), a.axes, a.sizes, means.eps + b)
-        if erf is not None and b == 1 and alpha == 1:
+        if erf is not None and erf.more == () and b == 1 and alpha == 1:
             return self._add("erf", self._name(), erf.inputs, (1,), a.axes, a.sizes)
         if isinstance(b, Constant) and alpha == 1:
             return self._positions(self._use(a, True), b)
@@ -684,8 +710,7 @@ class _Tracer(Images, Attentions):
         if isinstance(a, (View, Scores)) and isinstance(b, (int, float)):
             return dataclasses.replace(a, scale=a.scale * b)
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
-        if isinstance(b, Constant) and b.value.numel() == 1 and b.name not in self.state and not b.mask and \
-                not self._parameters_of(b):
+        if isinstance(b, Constant) and b.value.numel() == 1 and not b.mask and self._is_fixed(b):
             b = float(b.value)
         if isinstance(b, (int, float)):
             return self._elementwise("scale", a, float(b))
@@ -969,8 +994,8 @@ def _inputs(example: Tensor, mask: Optional[Tensor], samples: int) -> Tuple[Tens
 
 # Layers that compute a row of a sample from that row and, in attention, from those of the sample's length.
 _BY_ROW = {"tokens", "rows", "embedding", "positions", "positions_of", "rotary", "linear", "affine", "layer_norm", "rms_norm",
-           "head_norm", "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish", "swiglu", "relu",
-           "relu6", "gate", "add", "attention", "dropout", "scale", "drop_path"}
+           "head_norm", "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish", "swiglu",
+           "relu", "relu6", "gate", "add", "attention", "dropout", "scale", "drop_path"}
 
 
 def _padding_counts(program: Program) -> bool:

@@ -1405,7 +1405,10 @@ class Traps(Case):
             def __init__(self):
                 super().__init__()
                 for name, module in modules.items():
-                    setattr(self, name, module)
+                    if isinstance(module, (nn.Module, nn.Parameter)):
+                        setattr(self, name, module)
+                    else:
+                        self.register_buffer(name, module, persistent=False)
 
         Model.forward = forward
         return Model()
@@ -1514,6 +1517,110 @@ class Traps(Case):
         for form in torch.relu, torch.abs, torch.detach:
             self.refused(self.module(lambda m, x: (m.fc(x) + form(m.fc.weight)).mean(1), fc=fc), x, "computed from others")
         self.refused(self.module(lambda m, x: torch.erf(m.fc(x)).mean(1), fc=fc), x, "erf is supported in GELU")
+
+    def test_parameters_that_are_computed(self):
+        """Whose value at conversion is that of another tensor, often as they are 0; they would not be trained, or otherwise."""
+        def written(m, x):
+            b = torch.zeros(6)
+            b[:2], b[4:] = m.q, m.v
+            return F.linear(x, m.w, b)
+
+        def input_written(m, x):
+            b = torch.zeros(6)
+            b[:2] = x[0, 0, :2]
+            return F.linear(x, m.w, b)
+
+        def scaled(m, x):
+            s = torch.ones(1)
+            s[0] = m.q[0]
+            return F.linear(x, m.w) * s
+
+        def quantised(a):
+            return a + ((a * 4096).round() / 4096 - a).detach()
+
+        def attended(form):
+            return lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=form(m.table).view(5, 5))
+
+        def zeros(*shape):
+            return nn.Parameter(torch.zeros(*shape))
+
+        x, rows = torch.randn(4, 8), torch.randn(4, 5, 8)
+        parts = {"w": nn.Parameter(torch.randn(6, 8)), "q": zeros(2), "k": zeros(2), "v": zeros(2)}
+        for forward, data, text, modules in (
+                (lambda m, x: F.linear(x, m.w, torch.cat([m.q, m.k.tanh(), m.v])), rows, "computed from others", parts),
+                (lambda m, x: F.linear(x, m.w, torch.cat([m.q, m.k.detach() * 2, m.v])), rows, "computed from others", parts),
+                (written, rows, "computed from others", parts),
+                (input_written, rows, "a write by index of what is computed from the input", parts),
+                (scaled, x, "needs one value per feature", parts),
+                (lambda m, x: m.l(x) * m.a.tanh(), x, "computed from others", {"l": nn.Linear(8, 1), "a": zeros(1)}),
+                (lambda m, x: m.l(x) + m.a.clamp(-1, 1) ** 3, x, "computed from others", {"l": nn.Linear(8, 3), "a": zeros(3)}),
+                (lambda m, x: x + quantised(m.a), x, "computed from others", {"a": zeros(8)}),
+                (lambda m, x: x + m.a, x, "computed from others", {"a": torch.zeros(8, requires_grad=True)}),
+                (lambda m, x: x + (2 * m.a - m.a.detach()), x, "computed from others", {"a": zeros(8)}),
+                (lambda m, x: x @ m.a.clamp(-9, 9), x, "is no parameter", {"a": nn.Parameter(torch.randn(8, 6))}),
+                (attended(torch.relu), rows, "an entry of table", {"table": zeros(25, 1)}),
+                (attended(lambda t: F.dropout(t, 0.5)), rows, "random numbers", {"table": zeros(25, 1)}),
+                (lambda m, x: x + F.dropout(m.a, 0.1, m.training), x, "random numbers", {"a": torch.randn(8) / 100}),
+                (lambda m, x: x + m.drop(m.a), x, "random numbers", {"a": torch.randn(8) / 100, "drop": nn.Dropout(0.1)}),
+                (lambda m, x: x + m.bn(m.a) / 100, rows, "computed from others",
+                 {"a": torch.randn(5, 8), "bn": nn.BatchNorm1d(8, affine=False)})):
+            with self.subTest(text, modules=list(modules)):
+                self.refused(self.module(forward, **modules), data, text)
+
+        def sines(m, x):  # no parameter has a part in it
+            table = torch.zeros(5, 8)
+            table[:, ::2] = m.angles.sin()
+            table[:, 1::2] = m.angles.cos()
+            return m.fc(x + table).mean(1)
+
+        parts["b"] = nn.Linear(6, CLASSES)
+        self.same(self.module(lambda m, x: m.b(F.linear(x, m.w, torch.cat([m.q, torch.zeros_like(
+            m.v, requires_grad=False), m.v]))).mean(1), **{name: parts[name] for name in "wqvb"}), rows)
+        repeated = self.module(lambda m, x: m.fc(x + m.a.repeat(x.shape[0], 1, 1)).mean(1),
+                               fc=nn.Linear(8, CLASSES), a=zeros(1, 5, 8))
+        self.same(repeated, rows)
+        self.same(self.module(sines, fc=nn.Linear(8, CLASSES), angles=torch.randn(5, 4)), rows)
+
+    def test_shapes_of_outputs(self):
+        conv = nn.Conv2d(3, 4, 3)
+        self.refused(self.module(lambda m, x: m.conv(x).mean((2, 3), keepdim=True).expand(-1, -1, 7, 7), conv=conv), images(4),
+                     "output: .* is expanded to")
+        self.refused(self.module(lambda m, x: m.conv(x) if m.training else m.conv(x)[:1], conv=conv), images(4),
+                     "the net's output is .2, 4, 6, 10., the model's in inference .1, 4, 6, 10.")
+
+    def test_parts_of_gelu_and_of_norms(self):
+        def responses(m, x):
+            x = m.a(x)
+            norms = torch.norm(x, p=2, dim=1, keepdim=True)
+            return m.b(x * (norms / (norms.mean(-1, keepdim=True) + 1e-6))).mean(1)
+
+        x = torch.randn(4, 5, 5)
+        self.same(self.module(responses, a=nn.Linear(5, 5), b=nn.Linear(5, CLASSES)), x)
+        for forward in (lambda m, x: x * (torch.erf(x / 2 ** 0.5) + 1 + 1) * 0.5,
+                        lambda m, x: x.transpose(1, 2) * (torch.erf(x / 2 ** 0.5) + 1) * 0.5):
+            self.refused(self.module(forward), x, "erf is supported in GELU|needs two tensors|unless they have the same shape")
+
+    def test_examples_that_do_not_tell(self):
+        """A norm of what is centred already, and rotary positions of 0: by the example, they could be others."""
+        try:
+            import transformers
+            from transformers.models.cohere.modeling_cohere import CohereLayerNorm
+        except ImportError:
+            self.skipTest("transformers is not installed")
+        norms = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), CohereLayerNorm(8), nn.Linear(8, CLASSES))
+        gptj = self.module(lambda m, x: m.model(x).last_hidden_state, model=transformers.GPTJModel(transformers.GPTJConfig(
+            vocab_size=60, n_embd=32, n_layer=1, n_head=4, n_positions=32, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+            rotary_dim=4, bos_token_id=1, eos_token_id=1, use_cache=False)))
+        for name, parameter in gptj.named_parameters():
+            if "q_proj" in name or "k_proj" in name:
+                parameter.data.zero_()
+        for model, x in ((norms, torch.randn(4, 8)), (gptj, torch.randint(3, 60, (4, 7)))):
+            net = clprune.Net(model, x, keep="exact", loss=lambda out, _: out.square().mean())
+            for parameter in model.parameters():
+                parameter.data += 0.3 * torch.randn_like(parameter)
+            net.load_state_dict(model.state_dict())
+            self.assert_alike(net, model, x, None, lambda out, _: out.square().mean(), grads=2e-5)
+            net.close()
 
     def test_values_that_are_no_numbers(self):
         model = nn.Linear(8, CLASSES)
@@ -1918,7 +2025,7 @@ class Errors(Case):
                 (without_gradients, "the model computes without gradients", {"fc": fc}),
                 (hooked, "register_hook of a tensor is not supported", {"fc": fc}),
                 (lambda m, x: m.head(Reversed.apply(m.fc(x))), "Reversed has a backward pass of its own", {"fc": fc}),
-                (dropped, "parameters are computed from others", {"fc": fc}),
+                (dropped, "random numbers in what is not computed from the input", {"fc": fc}),
                 (clamped, "parameter is changed in place|computed from others|not supported", {"fc": fc}),
                 (layer_dropped, "the model draws random numbers itself", {"fc": fc}),
                 (lambda m, x: m.head(x * float(m.fc.weight.detach().sum())), "asks for a number in a tensor|detach", {"fc": fc}),
