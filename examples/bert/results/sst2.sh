@@ -6,6 +6,7 @@
 # MODEL is a folder as save_pretrained writes it (tests/long/bert_weights.sh). SST2 has train.tsv and test.tsv, the 6920
 # and 1821 sentences of the Stanford Sentiment Treebank with two classes, each a sentence, a tab and 0 or 1. PYTHON
 # (python3) has transformers. FOLDER gets data and runs; sst2.py reads its data.
+export LC_ALL=C # a decimal point in every locale
 set -eu
 unset CDPATH # with it, cd prints
 train=$1 model=$2 sst2=$3 out=$4
