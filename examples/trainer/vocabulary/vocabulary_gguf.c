@@ -190,8 +190,11 @@ static bool prepare_words(const gguf_file *g, vocabulary *v, fault *f)
     if (list == NULL || list->kind != GGUF_ARRAY || list->type != GGUF_TYPE_TEXT ||
         list->count >= INT32_MAX)
         return fault_set(f, CODE_DATA, "%s: its %s is no array of texts", g->path, key);
-    return vocabulary__index(v, (size_t)list->count, f) && read_merges(g, list, v, f) &&
-           vocabulary__cut(v, way, f);
+    const bool good = vocabulary__index(v, (size_t)list->count, f) && read_merges(g, list, v, f) &&
+                      vocabulary__cut(v, way, f);
+    if (good)
+        v->encoder->whole_words = way->whole_words;
+    return good;
 }
 
 bool vocabulary__gguf_prepare(vocabulary *v, fault *f)

@@ -145,7 +145,6 @@ bool vocabulary__add_merge(vocabulary *v, uint32_t rank, const char *left, size_
 
 bool vocabulary__cut(vocabulary *v, const vocabulary_way *way, fault *f)
 {
-    v->encoder->whole_words = way->whole_words;
     v->encoder->split = vocabulary_split_open(way, v->path, f);
     return v->encoder->split != NULL;
 }
