@@ -9,7 +9,7 @@
 #include "support/test_rng.h"
 #include "support/test_words.h"
 #include "trainer/data/token_file.h"
-#include "trainer/vocabulary/text_tokens.h"
+#include "trainer/files/plain_file.h"
 
 /* ---- vocabularies ------------------------------------------------------------------------------
  */
@@ -543,7 +543,7 @@ static int print_tokens(const char *model, const char *path, bool special)
     vocabulary v;
     fault f = {0};
     size_t size;
-    char *texts = text_tokens_read(path, &size, &f);
+    char *texts = plain_file_read(path, SIZE_MAX - 1, &size, &f);
     const bool good = texts != NULL && vocabulary_open(model, &v, &f) && vocabulary_prepare(&v, &f);
     for (char *at = texts; good && at < texts + size;) {
         token_list list = {0};

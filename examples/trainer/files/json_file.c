@@ -41,24 +41,15 @@ json_t *json_load_text(const char *text, size_t length, json_error_t *error, boo
 
 bool json_load_path(const char *path, int most, json_t **root, json_error_t *error, fault *f)
 {
-    uint64_t bytes = 0;
-    const char *why;
-    bool starved = false;
+    size_t length;
+    bool starved;
     *root = NULL;
-    FILE *stream = plain_file_open(path, &bytes, &why);
-    if (stream == NULL)
-        return fault_set(f, CODE_DATA, "%s: %s", path, why);
-    char *text = bytes <= (uint64_t)most ? malloc((size_t)bytes + 1) : NULL;
-    const bool read = text != NULL && fread(text, 1, (size_t)bytes, stream) == bytes;
-    (void)fclose(stream);
-    if (read)
-        *root = json_load_text(text, (size_t)bytes, error, &starved);
+    char *text = plain_file_read(path, (size_t)most, &length, f);
+    if (text == NULL)
+        return false;
+    *root = json_load_text(text, length, error, &starved);
     free(text);
-    if (bytes > (uint64_t)most)
-        return fault_set(f, CODE_DATA, "%s: more than %d bytes", path, most);
-    if (text == NULL || starved)
-        return fault_set(f, CODE_MEMORY, "%s: no memory for it", path);
-    return read || fault_set(f, CODE_DATA, "%s: cannot be read", path);
+    return !starved || fault_set(f, CODE_MEMORY, "%s: no memory for it", path);
 }
 
 struct json_file {

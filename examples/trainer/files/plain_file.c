@@ -70,6 +70,30 @@ FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why)
     return stream;
 }
 
+char *plain_file_read(const char *path, size_t most, size_t *length, fault *f)
+{
+    uint64_t bytes;
+    const char *why;
+    FILE *stream = plain_file_open(path, &bytes, &why);
+    if (stream == NULL) {
+        (void)fault_set(f, CODE_DATA, "%s: %s", path, why);
+        return NULL;
+    }
+    char *text = bytes <= most ? malloc((size_t)bytes + 1) : NULL;
+    *length = text != NULL ? fread(text, 1, (size_t)bytes, stream) : 0;
+    (void)fclose(stream);
+    const bool good = bytes > most ? fault_set(f, CODE_DATA, "%s: more than %zu bytes", path, most)
+                      : text == NULL
+                          ? fault_set(f, CODE_MEMORY, "%s: no memory for it", path)
+                          : *length == bytes || fault_set(f, CODE_DATA, "%s: cannot be read", path);
+    if (good) {
+        text[*length] = '\0';
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
 char *path_join(const char *folder, const char *sub, const char *name)
 {
     const size_t size = strlen(folder) + strlen(sub) + strlen(name) + 2;

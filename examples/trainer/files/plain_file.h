@@ -24,6 +24,10 @@ FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why);
 /* Likewise, to a descriptor for reading; -1 where that fails. */
 int plain_file_descriptor(const char *path, uint64_t *bytes, const char **why);
 
+/* The whole of a regular file of at most `most` bytes, for the caller to free; a NUL comes after
+ * it. NULL after a fault: CODE_DATA, CODE_MEMORY. */
+char *plain_file_read(const char *path, size_t most, size_t *length, fault *f);
+
 /* Whether two paths are of one file or folder; false if either is not there. */
 bool same_file(const char *a, const char *b);
 

@@ -11,7 +11,7 @@
 #include "trainer/base/try.h"
 #include "trainer/data/rng.h"
 #include "trainer/data/token_file.h"
-#include "trainer/vocabulary/text_tokens.h"
+#include "trainer/files/plain_file.h"
 
 enum { FIRST = 32 }; /* tokens of the tests */
 
@@ -222,7 +222,8 @@ static bool read_prompt(const char *prompt, sample_start *start, fault *f)
 {
     fault unread = {.code = CODE_OK};
     const bool file = prompt[0] == '@';
-    start->text = file ? text_tokens_read(prompt + 1, &start->length, &unread) : strdup(prompt);
+    start->text =
+        file ? plain_file_read(prompt + 1, SIZE_MAX - 1, &start->length, &unread) : strdup(prompt);
     if (start->text == NULL)
         return fault_set(f, file ? unread.code : CODE_MEMORY, "--prompt: %s",
             file ? unread.text : "out of memory");

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,29 +10,6 @@
 #include "trainer/data/file_kind.h"
 #include "trainer/files/json_load.h"
 #include "trainer/files/plain_file.h"
-
-char *text_tokens_read(const char *path, size_t *length, fault *f)
-{
-    uint64_t bytes;
-    const char *why;
-    FILE *stream = plain_file_open(path, &bytes, &why);
-    if (stream == NULL) {
-        (void)fault_set(f, CODE_DATA, "%s: %s", path, why);
-        return NULL;
-    }
-    char *text = bytes < SIZE_MAX ? malloc((size_t)bytes + 1) : NULL;
-    *length = text != NULL ? fread(text, 1, (size_t)bytes, stream) : 0;
-    if (text == NULL)
-        (void)fault_set(f, CODE_MEMORY, "%s: no memory for its %" PRIu64 " bytes", path, bytes);
-    else if (*length < bytes) {
-        (void)fault_set(f, CODE_DATA, "%s: cannot be read", path);
-        free(text);
-        text = NULL;
-    } else
-        text[*length] = '\0';
-    (void)fclose(stream);
-    return text;
-}
 
 /* The files that are written, and the tokens of one text. */
 typedef struct output {
@@ -190,7 +166,7 @@ bool text_tokens_open(const char *path, const vocabulary *v, int *descriptor, in
 {
     const bool lines = file_kind_ends_with(path, ".jsonl");
     size_t length;
-    char *text = text_tokens_read(path, &length, f);
+    char *text = plain_file_read(path, SIZE_MAX - 1, &length, f);
     output o = {.path = path, .v = v};
     bool good = text != NULL;
     *descriptor = *mask = -1;

@@ -17,10 +17,6 @@
 
 #include "trainer/vocabulary/vocabulary.h"
 
-/* The whole of a file, for the caller to free; a NUL comes after it. NULL after a fault: CODE_DATA,
- * CODE_MEMORY. */
-char *text_tokens_read(const char *path, size_t *length, fault *f);
-
 /* Writes the tokens of a text, uint32 each, to a file without a name: *descriptor; of NAME.jsonl
  * also a byte for each, 0 if it is not to be learnt: *mask, else -1. v: prepared. Faults:
  * CODE_DATA, CODE_USAGE (lines of JSON without jansson), CODE_MEMORY; then both are -1. */
