@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Make golden_models.inc and golden_models.safetensors with PyTorch: losses of ten steps and gradients of ResNet-50, two
-VGGs, an MLP-Mixer, a ViT, a Swin and timm's ConvNeXt, EfficientNet and MobileNetV3 on small images, of a GPT and a Llama on short sequences of bytes, and of a BERT on such
+VGGs, an MLP-Mixer, a ViT, a Swin, timm's ConvNeXt, EfficientNet and MobileNetV3 and torchvision's DenseNet on small images, of a GPT and a Llama on short sequences of bytes, and of a BERT on such
 sequences of different lengths, with one label each.
 
     python3 make_golden_models.py            write the files beside this script
@@ -254,6 +254,11 @@ def mobilenetv3(_image, classes):
                                    act_layer=torch.nn.Hardswish, se_layer=gates, round_chs_fn=builder.round_channels)
 
 
+def densenet(_image, classes):
+    import torchvision
+    return torchvision.models.DenseNet(12, (2, 2, 2), 24, num_classes=classes)
+
+
 class Conv1D(torch.nn.Module):
     """transformers' linear layer: its weight is in x out."""
 
@@ -399,6 +404,7 @@ CASES = [
     ("convnext", "convnext_micro", convnext, 32, 7, 4, 0.01, 7),
     ("efficientnet", "efficientnet_micro", efficientnet, 32, 7, 4, 0.01, 7),
     ("efficientnet", "mobilenetv3_micro", mobilenetv3, 32, 7, 4, 0.01, 7),
+    ("densenet", "densenet_micro", densenet, 32, 7, 4, 0.001, 11),
     ("gpt", "gpt_micro", GPT, 21, 256, 3, 0.02, 7),
     ("gpt", "llama_micro", Llama, 21, 256, 3, 0.02, 7),
     ("bert", "bert_micro", Bert, 21, 7, 4, 0.01, 7),

@@ -1,4 +1,4 @@
-/* ResNet-50, VGG, MLP-Mixer, ViT, Swin, ConvNeXt, EfficientNet, MobileNetV3, GPT, Llama and BERT against PyTorch
+/* ResNet-50, VGG, MLP-Mixer, ViT, Swin, ConvNeXt, EfficientNet, MobileNetV3, DenseNet, GPT, Llama and BERT against PyTorch
  * (golden/make_golden_models.py): every gradient, with dense and exact activations, and the losses
  * of ten steps. compact and least, in codes of 8 bits, have gradients near dense's, all together.
  *
@@ -23,7 +23,7 @@ typedef struct golden_case {
 } golden_case;
 
 extern const trainer_model resnet_model, vgg_model, mixer_model, vit_model, swin_model, convnext_model,
-    efficientnet_model, gpt_model, bert_model;
+    efficientnet_model, densenet_model, gpt_model, bert_model;
 
 static const golden_case cases[] = {
 #include "golden/golden_models.inc"
