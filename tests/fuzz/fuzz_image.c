@@ -1,4 +1,4 @@
-/* JPEG and PNG files: three bytes that choose size and window, then the file. */
+/* JPEG and PNG files, also as masks: three bytes that choose size and window, then the file. */
 #include <string.h>
 
 #include "fuzz/fuzz.h"
@@ -25,6 +25,26 @@ static image_window choose(void *user, uint32_t width, uint32_t height)
         .height = w.height};
 }
 
+/* The same file as a mask, of the size that its header has. */
+static void read_mask(const fuzz_input *in, choice *c, uint32_t side, bool mirror)
+{
+    int32_t labels[MOST_SIDE * MOST_SIDE + 1];
+    char message[256] = "";
+    const char *why = NULL;
+    uint32_t size[2] = {1, 1};
+    for (size_t i = 0; in->size >= 24 && i < 8; i++)
+        size[i / 4] = i % 4 == 0 ? in->data[16 + i] : size[i / 4] << 8 | in->data[16 + i];
+    if (size[0] == 0 || size[1] == 0 || size[0] > 256 || size[1] > 256)
+        return;
+    labels[side * side] = -7;
+    const bool good = image_file_decode_mask(in->data, in->size, size[0], size[1],
+        choose(c, size[0], size[1]), side, mirror, labels, &why, message);
+    FUZZ_CHECK(good == (why == NULL));
+    for (size_t i = 0; good && i < side * side; i++)
+        FUZZ_CHECK(labels[i] >= 0 && labels[i] <= 255);
+    FUZZ_CHECK(labels[side * side] == -7);
+}
+
 void fuzz_target(fuzz_input in)
 {
     uint8_t pixels[3 * MOST_SIDE * MOST_SIDE + 1];
@@ -44,4 +64,5 @@ void fuzz_target(fuzz_input in)
         FUZZ_CHECK(why[0] != '\0');
     }
     FUZZ_CHECK(pixels[end] == 77);
+    read_mask(&in, &c, side, (flags & 128) != 0);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Make golden_models.inc and golden_models.safetensors with PyTorch: losses of ten steps and gradients of ResNet-50, two
-VGGs, an MLP-Mixer, a ViT, a Swin, timm's ConvNeXt, EfficientNet and MobileNetV3 and torchvision's DenseNet on small images, of a GPT and a Llama on short sequences of bytes, and of a BERT on such
+VGGs, an MLP-Mixer, a ViT, a Swin, timm's ConvNeXt, EfficientNet and MobileNetV3 and torchvision's DenseNet and a U-Net on small images, of a GPT and a Llama on short sequences of bytes, and of a BERT on such
 sequences of different lengths, with one label each.
 
     python3 make_golden_models.py            write the files beside this script
@@ -259,6 +259,43 @@ def densenet(_image, classes):
     return torchvision.models.DenseNet(12, (2, 2, 2), 24, num_classes=classes)
 
 
+class Twice(torch.nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        norm, relu = torch.nn.BatchNorm2d, torch.nn.ReLU
+        self.double_conv = torch.nn.Sequential(conv(inputs, outputs, 3), norm(outputs), relu(),
+                                               conv(outputs, outputs, 3), norm(outputs), relu())
+
+    def forward(self, x):
+        return self.double_conv(x)
+
+
+class UNet(torch.nn.Module):
+    """Gives each pixel logits: N x classes x side x side."""
+
+    def __init__(self, _image, classes, features=8, levels=2):
+        super().__init__()
+        self.inc, self.levels = Twice(3, features), levels
+        for i in range(1, levels + 1):
+            down, up, width = torch.nn.Module(), torch.nn.Module(), features << (levels - i)
+            down.maxpool_conv = torch.nn.Sequential(torch.nn.MaxPool2d(2), Twice(features << (i - 1), features << i))
+            up.up, up.conv = torch.nn.ConvTranspose2d(2 * width, width, 2, 2), Twice(2 * width, width)
+            self.add_module(f"down{i}", down)
+            self.add_module(f"up{i}", up)
+        self.outc = torch.nn.Module()
+        self.outc.conv = torch.nn.Conv2d(features, classes, 1)
+
+    def forward(self, x):
+        ways = [self.inc(x)]
+        for i in range(1, self.levels + 1):
+            ways.append(getattr(self, f"down{i}").maxpool_conv(ways[-1]))
+        x = ways.pop()
+        for i in range(1, self.levels + 1):
+            up = getattr(self, f"up{i}")
+            x = up.conv(torch.cat((ways.pop(), up.up(x)), 1))
+        return self.outc.conv(x)
+
+
 class Conv1D(torch.nn.Module):
     """transformers' linear layer: its weight is in x out."""
 
@@ -405,6 +442,7 @@ CASES = [
     ("efficientnet", "efficientnet_micro", efficientnet, 32, 7, 4, 0.01, 7),
     ("efficientnet", "mobilenetv3_micro", mobilenetv3, 32, 7, 4, 0.01, 7),
     ("densenet", "densenet_micro", densenet, 32, 7, 4, 0.001, 11),
+    ("segment", "unet_micro", UNet, 16, 5, 2, 0.01, 7),
     ("gpt", "gpt_micro", GPT, 21, 256, 3, 0.02, 7),
     ("gpt", "llama_micro", Llama, 21, 256, 3, 0.02, 7),
     ("bert", "bert_micro", Bert, 21, 7, 4, 0.01, 7),
@@ -424,6 +462,9 @@ def loss_of(case, net, seed, t, kind=torch.float64):
         logits = net(torch.from_numpy(text).reshape(batch, image), 1 + 10 * torch.arange(batch) % image)
         return F.cross_entropy(logits, labels, label_smoothing=0.1)
     x, labels = batch_of(seed, batch, image, classes, t)
+    if program == "segment":
+        labels = (labels[:, None] + torch.arange(image * image)) % classes
+        labels = labels.reshape(batch, image, image)
     return F.cross_entropy(net(x.to(kind)), labels, label_smoothing=0.1)
 
 

@@ -1,4 +1,4 @@
-/* ResNet-50, VGG, MLP-Mixer, ViT, Swin, ConvNeXt, EfficientNet, MobileNetV3, DenseNet, GPT, Llama and BERT against PyTorch
+/* ResNet-50, VGG, MLP-Mixer, ViT, Swin, ConvNeXt, EfficientNet, MobileNetV3, DenseNet, U-Net, GPT, Llama and BERT against PyTorch
  * (golden/make_golden_models.py): every gradient, with dense and exact activations, and the losses
  * of ten steps. compact and least, in codes of 8 bits, have gradients near dense's, all together.
  *
@@ -23,7 +23,7 @@ typedef struct golden_case {
 } golden_case;
 
 extern const trainer_model resnet_model, vgg_model, mixer_model, vit_model, swin_model, convnext_model,
-    efficientnet_model, densenet_model, gpt_model, bert_model;
+    efficientnet_model, densenet_model, segment_model, gpt_model, bert_model;
 
 static const golden_case cases[] = {
 #include "golden/golden_models.inc"
@@ -122,7 +122,7 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
             TEST_GOLDEN "/golden_models.safetensors", c->name, c->parameters, 3 + SAMPLES),
         .loss = test_new_mat(test_context(), c->batch, 1),
         .hit = test_new_mat(test_context(), c->batch, 1),
-        .labels = {test_new_mat(test_context(), c->batch, c->image).buffer, 0}};
+        .labels = {test_new_mat(test_context(), c->batch * c->image, c->image).buffer, 0}};
     if (c->type->tokens)
         f.input.tokens.buffer = test_new_mat(test_context(), c->batch, c->image).buffer;
     if (c->type->labelled)
@@ -141,11 +141,13 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
 static void write_images(const fixture *f, uint64_t seed, uint32_t step)
 {
     const golden_case *c = f->c;
-    int32_t labels[8];
+    const size_t each = c->type->pixels ? c->image * c->image : 1; /* label n + 1 follows label n */
+    const size_t count = c->batch * each;
+    int32_t *labels = test_alloc(count * sizeof *labels);
     golden_images_write(&f->input.images, c->batch * 3 * c->image * c->image, seed);
-    for (uint32_t i = 0; i < c->batch; i++)
-        labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
-    golden_buffer_write(f->labels.buffer, c->batch * sizeof *labels, labels);
+    for (size_t i = 0; i < count; i++)
+        labels[i] = (int32_t)(((3 * (i / each) + 1 + step) % c->classes + i % each) % c->classes);
+    golden_buffer_write(f->labels.buffer, count * sizeof *labels, labels);
 }
 
 /* Bytes as tokens, with a label for each sample, and a length. */

@@ -75,6 +75,8 @@ static bool open_source(
                                    : dataset_tokens(name, options, source, f);
     if (strcmp(name, "generated") == 0)
         return dataset_generated(options, source, f);
+    if (options->pixels)
+        return dataset_folder(name, options, source, f);
     for (size_t i = 0; i < KINDS; ++i)
         if (kinds[i].found(&search)) {
             kind = i;
@@ -167,22 +169,26 @@ uint64_t dataset_tests_checksum(const dataset *data)
     const dataset_source *source = &data->source;
     const uint32_t count = source->count[DATASET_TEST], most = source->fetch != NULL ? 64 : count;
     const uint32_t some = count < most ? count : most;
-    const size_t bytes = dataset_sample(data).bytes;
+    const dataset_shape sample = dataset_sample(data);
+    const size_t bytes = sample.bytes, label_bytes = sample.labels * sizeof(int32_t);
     uint64_t hash = FNV_START;
     uint8_t *image = malloc(bytes);
-    for (uint32_t i = 0; image != NULL && source->checksum != 0 && source->context == 0 && i < some;
+    int32_t *labels = malloc(label_bytes);
+    for (uint32_t i = 0; image != NULL && labels != NULL && source->checksum != 0 &&
+                         source->context == 0 && i < some;
          ++i) {
         const uint32_t index = (uint32_t)((uint64_t)count * i / some);
-        int32_t label = -1; /* of a file that cannot be read */
         fault unread = {0};
         memset(image, 0, bytes);
+        memset(labels, 0xff, label_bytes); /* of a file that cannot be read: -1 */
         if (source->fetch != NULL)
-            (void)source->fetch(source->state, DATASET_TEST, index, NULL, image, &label, &unread);
+            (void)source->fetch(source->state, DATASET_TEST, index, NULL, image, labels, &unread);
         else
-            label = source->read(source->state, DATASET_TEST, index, image);
-        hash = fnv1a(fnv1a(hash, &label, sizeof label), image, unread.code == CODE_OK ? bytes : 0);
+            *labels = source->read(source->state, DATASET_TEST, index, image);
+        hash = fnv1a(fnv1a(hash, labels, label_bytes), image, unread.code == CODE_OK ? bytes : 0);
     }
     free(image);
+    free(labels);
     return hash == FNV_START ? 0 : hash;
 }
 
@@ -219,7 +225,8 @@ dataset_shape dataset_sample(const dataset *data)
         return data->source.sentences
                    ? (dataset_shape){(context + 1) * sizeof(int32_t), 1, true, true}
                    : (dataset_shape){context * sizeof(int32_t), context, true, false};
-    return (dataset_shape){DATASET_CHANNELS * side * side, 1, false, false};
+    return (dataset_shape){
+        DATASET_CHANNELS * side * side, data->source.pixels ? side * side : 1, false, false};
 }
 
 bool dataset_moves(const dataset *data)

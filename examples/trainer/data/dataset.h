@@ -15,6 +15,7 @@
  * Letters: n samples in a batch, S pixels per side, 3 channels (red, green, blue), T tokens in a
  * sequence. Images are (n, 3, S, S), row-major, a byte each, with a label each. Sequences are (n,
  * T), int32, and so are their labels: the same text one token later. Sentences have a label each.
+ * Images for segmentation have a label for each pixel, (n, S, S).
  *
  * Faults name the file (if any) and what is wrong with it: CODE_USAGE for an option or index that
  * makes no sense for this set; CODE_DATA for a file, or any known set of files, that is missing or
@@ -57,6 +58,8 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *                      drawn over all; default all. Generated: exactly so many; default 8000
  *     test_limit       likewise; generated: default 2000
  *     seed             of generated images; else ignored
+ *     pixels           of images: each pixel has a label, 0 ... classes - 1, or CLPRUNE_IGNORED; of a
+ *                      folder classes must be given, and files have masks (dataset_folder.c)
  *     normalise        of images: the mean and the deviation; default the set's own
  *     skip_broken      folders: an image that cannot be read is replaced by the next; else ignored
  *     hear             told of files of folders that are left out when the set is opened, of
@@ -84,6 +87,7 @@ typedef struct dataset_options {
     uint32_t labels;
     uint32_t usual_image_size;
     dataset_normalise normalise;
+    bool pixels;
     bool skip_broken;
     int processes; /* that share the cores; 0: one */
     dataset_hear_fn *hear;
@@ -142,7 +146,7 @@ uint32_t dataset_count(const dataset *data, dataset_split split); /* samples in 
 /* What a sample is. */
 typedef struct dataset_shape {
     size_t bytes;  /* of its inputs: 3 * S * S, or 4 * T, or 4 * (T + 1) */
-    size_t labels; /* 1, or T */
+    size_t labels; /* 1, or T, or S * S */
     bool tokens;
     bool lengths; /* a sentence's tokens, then zeros up to T, then how many tokens there are */
 } dataset_shape;
@@ -173,7 +177,7 @@ const float *dataset_levels(const dataset *data);
  *          random, see augment.h, and sequences begin at an offset that is drawn for the epoch
  * inputs   (count, 3, S, S) receives the bytes; dataset_levels has their values. Or (count, T)
  *          int32, of sentences (count, T + 1), and is aligned for them
- * labels   (count), or (count, T), receives the labels
+ * labels   (count), or (count, T), or (count, S, S), receives the labels
  *
  * On failure inputs and labels hold nothing of use.
  */

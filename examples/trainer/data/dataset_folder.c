@@ -7,12 +7,21 @@
  * Classes are the folders of train in the order of their bytes. Files are listed when the set is
  * opened and read when a batch asks for them, by several threads (dataset.c).
  *
+ * Or, with a label for each pixel, an image and its mask of the same size and name:
+ *
+ *     DIR/train/images/NAME.jpg    DIR/train/masks/NAME.png
+ *     DIR/val/images/NAME.jpg      DIR/val/masks/NAME.png
+ *
+ * The values of a grey mask, or the numbers of its palette's colours, are the labels; 255 is none.
+ *
  * Training: a random window of 8 to 100 % of the area, its sides 3:4 to 4:3, resized to S x S, and
  * mirrored one time in two (Szegedy et al., arXiv 1409.4842; torchvision's RandomResizedCrop).
- * Else: the centred square of 7/8 of the shorter side, which is 224 of 256 pixels.
+ * Else: the centred square of 7/8 of the shorter side, which is 224 of 256 pixels; with masks, the
+ * whole image. A mask has the window of its image, and of each pixel the nearest one's label.
  */
 #include "trainer/data/dataset_source.h"
 
+#include <clprune/cross_entropy.h> /* CLPRUNE_IGNORED */
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -27,7 +36,7 @@
 #include "trainer/data/rng.h"
 #include "trainer/files/plain_file.h"
 
-enum { DEFAULT_SIDE = 224, MOST_SIDE = 4096, TRIES = 10, MOST_SIZES = 65536 };
+enum { DEFAULT_SIDE = 224, MOST_SIDE = 4096, TRIES = 10, MOST_SIZES = 65536, NO_LABEL = 255 };
 
 typedef struct names {
     char **at;
@@ -48,7 +57,7 @@ typedef struct split_files {
 } split_files;
 
 typedef struct folder_set {
-    uint32_t side;
+    uint32_t side, labels; /* labels: of pixels, below this; 0: files have no masks */
     names classes;
     split_files split[2];
     uint32_t count[2]; /* in use */
@@ -245,6 +254,42 @@ static void tell(
     }
 }
 
+/* The file of a mask, DIR/SPLIT/masks/NAME.png; NULL: memory is out. image: "images/NAME.jpg" */
+static char *mask_path(const split_files *split, const char *image)
+{
+    const char *name = strchr(image, '/') + 1;
+    const int length = (int)(strrchr(name, '.') - name);
+    const size_t size = strlen(split->folder) + sizeof "/masks/.png" + (size_t)length;
+    char *path = malloc(size);
+    if (path != NULL)
+        (void)snprintf(path, size, "%s/masks/%.*s.png", split->folder, length, name);
+    return path;
+}
+
+/* Lists the images of a split whose pixels have labels, each of which has a mask. */
+static bool list_masked(split_files *split, const dataset_options *options, fault *f)
+{
+    const names none = {0};
+    bool good = add_class(split, "images", 0, f);
+    const size_t used = strlen(f->text);
+    if (!good && f->code == CODE_DATA)
+        (void)snprintf(f->text + used, sizeof f->text - used,
+            "; expected images/NAME.jpg and masks/NAME.png in train and in val");
+    for (size_t i = 0; good && i < split->files.count; ++i) {
+        struct stat info;
+        char *path = mask_path(split, split->files.at[i]);
+        if (path == NULL)
+            good = dataset_no_memory(f, split->folder);
+        else if (stat(path, &info) != 0)
+            good = fault_set(f, CODE_DATA, "%s: %s; it is the mask of %s", path, strerror(errno),
+                split->files.at[i]);
+        free(path);
+    }
+    if (good)
+        tell(options, split, &none, &none);
+    return good;
+}
+
 /* Lists a split's files. The classes of train are those of the set. */
 static bool list_split(folder_set *set, dataset_split which, const char *dir, const char *name,
     const dataset_options *options, fault *f)
@@ -254,6 +299,8 @@ static bool list_split(folder_set *set, dataset_split which, const char *dir, co
     split->folder = path_join(dir, "", name);
     if (split->folder == NULL)
         return dataset_no_memory(f, dir);
+    if (set->labels > 0)
+        return list_masked(split, options, f);
     names *classes = which == DATASET_TRAIN ? &set->classes : &found;
     bool good = list_folder(split->folder, classes, NULL, NULL, f);
     for (size_t i = 0; good && i < classes->count; ++i) {
@@ -275,10 +322,13 @@ static bool list_split(folder_set *set, dataset_split which, const char *dir, co
     return good;
 }
 
-/* For choose_window: a random window; the centred one if augment is NULL. */
+/* For choose_window: a random window; without augment the centred one, or the whole image. */
 typedef struct chooser {
     const augment_options *augment;
     uint32_t index;
+    bool whole;
+    uint32_t width, height; /* of the image, */
+    image_window window;    /* and what was chosen */
 } chooser;
 
 /* Uniform in [low, high). */
@@ -287,9 +337,8 @@ static double uniform(rng *r, double low, double high)
     return low + (high - low) * ((double)rng_next(r) * 0x1p-32);
 }
 
-static image_window choose_window(void *user, uint32_t width, uint32_t height)
+static image_window draw_window(const chooser *c, uint32_t width, uint32_t height)
 {
-    const chooser *c = user;
     const double w = width, h = height, shorter = w < h ? w : h;
     image_window window = {0};
     if (c->augment != NULL) {
@@ -308,8 +357,18 @@ static image_window choose_window(void *user, uint32_t width, uint32_t height)
             }
         }
     }
+    if (c->whole)
+        return (image_window){0, 0, w, h};
     const double side = c->augment != NULL ? shorter : shorter * 7 / 8;
     return (image_window){(w - side) / 2, (h - side) / 2, side, side};
+}
+
+static image_window choose_window(void *user, uint32_t width, uint32_t height)
+{
+    chooser *c = user;
+    c->width = width;
+    c->height = height;
+    return c->window = draw_window(c, width, height);
 }
 
 static bool draws_mirror(const augment_options *augment, uint32_t index)
@@ -348,24 +407,19 @@ static uint8_t *read_bytes(const char *path, size_t *count, int *code, const cha
     return bytes;
 }
 
-static bool fetch(const void *state, dataset_split which, uint32_t index,
-    const augment_options *augment, uint8_t *pixels, int32_t *label, fault *f)
+/* Reads a file and has it decoded; takes the path, NULL if memory is out. */
+static bool decode_file(char *path, const split_files *split,
+    bool (*decode)(
+        void *user, const uint8_t *bytes, size_t count, const char **why, char message[256]),
+    void *user, fault *f)
 {
-    const folder_set *set = state;
-    const split_files *split = &set->split[which];
-    /* Spread, so that a limit leaves images of all classes. */
-    const size_t at = (size_t)((uint64_t)index * split->files.count / set->count[which]);
-    chooser c = {augment, index};
     const char *why = image_file_no_memory;
-    char message[256], *path = path_join(split->folder, "", split->files.at[at]);
+    char message[256];
     size_t count = 0;
     int code = CODE_MEMORY;
     uint8_t *bytes = path != NULL ? read_bytes(path, &count, &code, &why) : NULL;
-    const bool mirror = augment != NULL && draws_mirror(augment, index);
-    *label = split->label[at];
     if (bytes != NULL) {
-        const bool good = image_file_decode(
-            bytes, count, choose_window, &c, set->side, mirror, pixels, &why, message);
+        const bool good = decode(user, bytes, count, &why, message);
         code = good ? CODE_OK : why == image_file_no_memory ? CODE_MEMORY : CODE_DATA;
     }
     if (code != CODE_OK)
@@ -373,6 +427,63 @@ static bool fetch(const void *state, dataset_split which, uint32_t index,
     free(bytes);
     free(path);
     return code == CODE_OK;
+}
+
+/* What a sample is decoded to. */
+typedef struct sample {
+    const folder_set *set;
+    chooser chooser;
+    bool mirror;
+    uint8_t *pixels;
+    int32_t *labels;
+} sample;
+
+static bool decode_image(
+    void *user, const uint8_t *bytes, size_t count, const char **why, char message[256])
+{
+    sample *s = user;
+    return image_file_decode(
+        bytes, count, choose_window, &s->chooser, s->set->side, s->mirror, s->pixels, why, message);
+}
+
+static bool decode_mask(
+    void *user, const uint8_t *bytes, size_t count, const char **why, char message[256])
+{
+    const sample *s = user;
+    const chooser *c = &s->chooser;
+    if (!image_file_decode_mask(bytes, count, c->width, c->height, c->window, s->set->side,
+            s->mirror, s->labels, why, message))
+        return false;
+    for (size_t i = 0; i < (size_t)s->set->side * s->set->side; ++i) {
+        if (s->labels[i] == NO_LABEL) {
+            s->labels[i] = CLPRUNE_IGNORED;
+        } else if ((uint32_t)s->labels[i] >= s->set->labels) {
+            (void)snprintf(message, 256,
+                "a pixel has the label %d, but there are %lu classes, from 0 on; 255 is no label",
+                (int)s->labels[i], (unsigned long)s->set->labels);
+            *why = message;
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool fetch(const void *state, dataset_split which, uint32_t index,
+    const augment_options *augment, uint8_t *pixels, int32_t *labels, fault *f)
+{
+    const folder_set *set = state;
+    const split_files *split = &set->split[which];
+    /* Spread, so that a limit leaves images of all classes. */
+    const size_t at = (size_t)((uint64_t)index * split->files.count / set->count[which]);
+    const char *name = split->files.at[at];
+    sample s = {.set = set,
+        .chooser = {.augment = augment, .index = index, .whole = set->labels > 0},
+        .mirror = augment != NULL && draws_mirror(augment, index),
+        .pixels = pixels,
+        .labels = labels};
+    *labels = split->label[at];
+    return decode_file(path_join(split->folder, "", name), split, decode_image, &s, f) &&
+           (set->labels == 0 || decode_file(mask_path(split, name), split, decode_mask, &s, f));
 }
 
 static void destroy(void *state)
@@ -435,6 +546,7 @@ bool dataset_folder(
     if (set == NULL)
         return dataset_no_memory(f, dir);
     set->side = side;
+    set->labels = options->pixels ? options->classes : 0;
     dataset_search search = {dir, 0};
     const char *test = is_folder(&search, "val") ? "val" : "test";
     bool good = dataset_search_check(&search, f);
@@ -443,7 +555,7 @@ bool dataset_folder(
     if (good)
         good = list_split(set, DATASET_TEST, dir, test, options, f);
     const size_t classes = set->classes.count;
-    if (good && classes < 2)
+    if (good && set->labels == 0 && classes < 2)
         good = fault_set(f, CODE_DATA, "%s/train: one class is too few to learn", dir);
     if (good && options->classes != 0 && options->classes < classes)
         good = fault_set(f, CODE_USAGE, "%s: train has %lu classes, not %lu", dir,
@@ -459,7 +571,8 @@ bool dataset_folder(
     sum_up(set, source);
     dataset_by_imagenet(source);
     (void)snprintf(source->tests, sizeof source->tests, "%s", set->split[DATASET_TEST].folder);
-    source->name = "folder";
+    source->name = set->labels > 0 ? "masks" : "folder";
+    source->pixels = set->labels > 0;
     source->classes = options->classes != 0 ? options->classes : (uint32_t)classes;
     source->image_size = side;
     source->state = set;

@@ -16,6 +16,9 @@
  * With 10 classes each pair of neighbouring textures comes in both orders: recognising the textures
  * is not enough, their places count too.
  *
+ * With a label for each pixel: 0 is the ground, and texture t has 1 + t mod (classes - 1), so that
+ * there are 2 to 6 classes. Images are then mirrored, and not moved.
+ *
  * All else is random per image: places, sizes, phases, colours and their sign, the attributes that
  * the number of classes leaves free, bars of clutter, a slow wave over the ground, noise. The
  * random signs make each class's mean image grey, so a linear classifier of pixels learns nothing.
@@ -278,15 +281,16 @@ static void add_texture(const figure *f, int32_t dx, int32_t dy, int32_t pixel[D
         pixel[c] += f->colour[c] * value / 32768;
 }
 
-/* Front to back: a figure hides bars and wave, a bar hides the wave. */
-static void scene_at(const scene *s, int32_t x, int32_t y, int32_t pixel[DATASET_CHANNELS])
+/* Front to back: a figure hides bars and wave, a bar hides the wave. Returns the figure, or NULL.
+ */
+static const figure *scene_at(const scene *s, int32_t x, int32_t y, int32_t pixel[DATASET_CHANNELS])
 {
     memcpy(pixel, s->ground, sizeof s->ground);
     for (int i = 0; i < 2; ++i) {
         const figure *f = &s->figures[i];
         if (covers(f, x - f->x, y - f->y)) {
             add_texture(f, x - f->x, y - f->y, pixel);
-            return;
+            return f;
         }
     }
     for (int i = 0; i < BARS; ++i) {
@@ -294,10 +298,11 @@ static void scene_at(const scene *s, int32_t x, int32_t y, int32_t pixel[DATASET
         if (x >= b->left && x < b->right && y >= b->top && y < b->bottom) {
             for (int c = 0; c < DATASET_CHANNELS; ++c)
                 pixel[c] += b->colour[c];
-            return;
+            return NULL;
         }
     }
     add_texture(&s->wave, x, y, pixel);
+    return NULL;
 }
 
 /* Triangular on -NOISE ... NOISE, from 20 bits of a draw. */
@@ -312,36 +317,59 @@ static uint8_t clamp(int32_t v)
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
+/* labels: of the pixels, or NULL. */
+static void draw_image(const generator *g, dataset_split split, uint32_t index, meaning m,
+    bool mirror, uint8_t *pixels, int32_t *labels)
+{
+    const size_t size = g->image_size, plane = size * size;
+    rng draw = rng_open(g->seed, RNG_IMAGE, (uint32_t)split, index);
+    rng noise = rng_open(g->seed, RNG_NOISE, (uint32_t)split, index);
+    const scene s = draw_scene(&draw, m);
+    for (size_t y = 0; y < size; ++y) {
+        for (size_t x = 0; x < size; ++x) {
+            int32_t pixel[DATASET_CHANNELS];
+            const size_t at = y * size + (mirror ? size - 1 - x : x);
+            const figure *f = scene_at(&s, (int32_t)((2 * x + 1) * PLACE_ONE / (2 * size)),
+                (int32_t)((2 * y + 1) * PLACE_ONE / (2 * size)), pixel);
+            for (size_t c = 0; c < DATASET_CHANNELS; ++c)
+                pixels[c * plane + at] = clamp(pixel[c] + noise_from(rng_next(&noise)));
+            if (labels != NULL)
+                labels[at] = f == NULL ? 0 : 1 + (int32_t)f->texture % ((int32_t)g->classes - 1);
+        }
+    }
+}
+
 static int32_t read_image(const void *state, dataset_split split, uint32_t index, uint8_t *pixels)
 {
     const generator *g = state;
     const uint32_t label = index % g->classes;
-    const size_t size = g->image_size, plane = size * size;
-    rng draw = rng_open(g->seed, RNG_IMAGE, (uint32_t)split, index);
-    rng noise = rng_open(g->seed, RNG_NOISE, (uint32_t)split, index);
-    const scene s = draw_scene(&draw, decode(label, g->classes));
-    for (size_t y = 0; y < size; ++y) {
-        for (size_t x = 0; x < size; ++x) {
-            int32_t pixel[DATASET_CHANNELS];
-            scene_at(&s, (int32_t)((2 * x + 1) * PLACE_ONE / (2 * size)),
-                (int32_t)((2 * y + 1) * PLACE_ONE / (2 * size)), pixel);
-            for (size_t c = 0; c < DATASET_CHANNELS; ++c)
-                pixels[c * plane + y * size + x] = clamp(pixel[c] + noise_from(rng_next(&noise)));
-        }
-    }
+    draw_image(g, split, index, decode(label, g->classes), false, pixels, NULL);
     return (int32_t)label;
+}
+
+static bool fetch_pixels(const void *state, dataset_split split, uint32_t index,
+    const augment_options *augment, uint8_t *pixels, int32_t *labels, fault *f)
+{
+    const generator *g = state;
+    const bool mirror = augment != NULL && augment_draw(augment, index, g->image_size).mirror;
+    (void)f;
+    draw_image(g, split, index, decode(index, MAX_CLASSES), mirror, pixels, labels);
+    return true;
 }
 
 bool dataset_generated(const dataset_options *options, dataset_source *source, fault *f)
 {
     const uint32_t size = options->image_size == 0 ? DEFAULT_SIDE : options->image_size;
-    const uint32_t classes = options->classes == 0 ? DEFAULT_CLASSES : options->classes;
+    const uint32_t most = options->pixels ? TEXTURES + 1 : MAX_CLASSES;
+    const uint32_t classes = options->classes != 0 ? options->classes
+                             : options->pixels     ? most
+                                                   : DEFAULT_CLASSES;
     if (size < MIN_SIDE || size > MAX_SIDE)
         return fault_set(f, CODE_USAGE, "generated: image size %lu is not within %d ... %d",
             (unsigned long)size, MIN_SIDE, MAX_SIDE);
-    if (classes < 2 || classes > MAX_CLASSES)
-        return fault_set(f, CODE_USAGE, "generated: %lu classes are not within 2 ... %d",
-            (unsigned long)classes, MAX_CLASSES);
+    if (classes < 2 || classes > most)
+        return fault_set(f, CODE_USAGE, "generated: %lu classes are not within 2 ... %lu",
+            (unsigned long)classes, (unsigned long)most);
     generator *g = malloc(sizeof *g);
     if (g == NULL)
         return fault_set(f, CODE_MEMORY, "generated: out of memory");
@@ -355,7 +383,9 @@ bool dataset_generated(const dataset_options *options, dataset_source *source, f
         .mean = {0.5, 0.5, 0.5},
         .std = {0.1, 0.1, 0.1}, /* as measured; the mean is so by symmetry */
         .state = g,
+        .pixels = options->pixels,
         .read = read_image,
+        .fetch = options->pixels ? fetch_pixels : NULL,
         .destroy = free,
     };
     return true;

@@ -13,6 +13,7 @@ typedef struct dataset_source {
     const char *name;
     uint32_t classes;
     uint32_t image_size;
+    bool pixels;              /* of images: each pixel has a label */
     size_t context;           /* of tokens: of a sequence; 0: samples are images */
     bool sentences;           /* of tokens: with a length and one label */
     uint32_t count[2];        /* by dataset_split */

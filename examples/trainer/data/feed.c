@@ -204,6 +204,11 @@ bool feed_send(batch_feed *feed, fault *f)
                "sending labels to the device", f);
 }
 
+const int32_t *feed_labels(const batch_feed *feed)
+{
+    return feed->slot[feed->next ^ 1].labels;
+}
+
 bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, fault *f)
 {

@@ -58,6 +58,9 @@ bool feed_send(batch_feed *feed, fault *f);
 bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, fault *f);
 
+/* The labels of the batch sent last, on the host, until the next one is made. */
+const int32_t *feed_labels(const batch_feed *feed);
+
 /* Records a fault of dataset.h as one of --data; returns whether there is none. */
 bool feed_check(fault *f, const fault *of);
 

@@ -9,6 +9,7 @@
 
 #if TRAINER_IMAGES
 #include <png.h>
+#include <setjmp.h>
 #include <turbojpeg.h>
 /* A progressive JPEG file of more than 500 scans is refused: each goes over all pixels, so a small
  * file could take hours. From libjpeg-turbo 2.1 on. */
@@ -334,6 +335,104 @@ bool image_file_decode(const uint8_t *bytes, size_t count, image_choose_fn *choo
     return good;
 }
 
+/* A mask that libpng reads from memory. setjmp: libpng's way to fail. */
+typedef struct mask_reader {
+    const uint8_t *at;
+    size_t left;
+    png_structp png;
+    png_infop info;
+    uint32_t width, height; /* wanted */
+    uint8_t *values;        /* (height, width) */
+    png_bytep *rows;        /* (height) */
+    char *message;
+} mask_reader;
+
+static void read_mask(png_structp png, png_bytep to, size_t count)
+{
+    mask_reader *r = png_get_io_ptr(png);
+    if (count > r->left)
+        png_error(png, "the file ends too early");
+    memcpy(to, r->at, count);
+    r->at += count;
+    r->left -= count;
+}
+
+static void mask_failed(png_structp png, png_const_charp text)
+{
+    mask_reader *r = png_get_error_ptr(png);
+    (void)snprintf(r->message, 256, "%s", text);
+    png_longjmp(png, 1);
+}
+
+static void mask_warned(png_structp png, png_const_charp text)
+{
+    (void)png, (void)text;
+}
+
+/* Reads the values; NULL, or what is wrong. */
+static const char *decode_values(mask_reader *r)
+{
+    if (setjmp(png_jmpbuf(r->png)) != 0)
+        return is_no_memory(r->message) ? image_file_no_memory : r->message;
+    png_set_read_fn(r->png, r, read_mask);
+    png_read_info(r->png, r->info);
+    const uint32_t width = png_get_image_width(r->png, r->info);
+    const uint32_t height = png_get_image_height(r->png, r->info);
+    const int colours = png_get_color_type(r->png, r->info);
+    if ((colours != PNG_COLOR_TYPE_GRAY && colours != PNG_COLOR_TYPE_PALETTE) ||
+        png_get_bit_depth(r->png, r->info) > 8)
+        return "a mask is grey or has a palette, of at most 8 bits a pixel";
+    if (width != r->width || height != r->height) {
+        (void)snprintf(r->message, 256, "it has %lu x %lu pixels, but its image %lu x %lu",
+            (unsigned long)width, (unsigned long)height, (unsigned long)r->width,
+            (unsigned long)r->height);
+        return r->message;
+    }
+    png_set_packing(r->png);
+    (void)png_set_interlace_handling(r->png);
+    png_read_update_info(r->png, r->info);
+    r->values = malloc((size_t)width * height);
+    r->rows = malloc(height * sizeof *r->rows);
+    if (r->values == NULL || r->rows == NULL)
+        return image_file_no_memory;
+    for (uint32_t y = 0; y < height; ++y)
+        r->rows[y] = r->values + (size_t)y * width;
+    png_read_image(r->png, r->rows);
+    png_read_end(r->png, NULL);
+    return NULL;
+}
+
+static uint32_t nearest(double first, double length, uint32_t i, uint32_t size, uint32_t pixels)
+{
+    const uint32_t at = (uint32_t)(first + (i + 0.5) * length / size);
+    return at < pixels ? at : pixels - 1;
+}
+
+bool image_file_decode_mask(const uint8_t *bytes, size_t count, uint32_t width, uint32_t height,
+    image_window window, uint32_t size, bool mirror, int32_t *labels, const char **why,
+    char message[256])
+{
+    mask_reader r = {bytes, count, .width = width, .height = height, .message = message};
+    *why = "a mask is a PNG file";
+    if (count < 8 || png_sig_cmp(bytes, 0, 8) != 0)
+        return false;
+    *why = image_file_no_memory;
+    r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, mask_failed, mask_warned);
+    r.info = r.png != NULL ? png_create_info_struct(r.png) : NULL;
+    if (r.info != NULL)
+        *why = decode_values(&r);
+    for (uint32_t y = 0; y < size && *why == NULL; ++y) {
+        const uint8_t *row = r.rows[nearest(window.top, window.height, y, size, height)];
+        for (uint32_t x = 0; x < size; ++x)
+            labels[(size_t)y * size + (mirror ? size - 1 - x : x)] =
+                row[nearest(window.left, window.width, x, size, width)];
+    }
+    png_destroy_read_struct(&r.png, &r.info, NULL);
+    free(r.values);
+    free(r.rows);
+    return *why == NULL;
+}
+
 #else
 
 bool image_file_decode(const uint8_t *bytes, size_t count, image_choose_fn *choose, void *user,
@@ -343,6 +442,14 @@ bool image_file_decode(const uint8_t *bytes, size_t count, image_choose_fn *choo
     (void)resize, (void)too_large, (void)message;
     *why = "this program was built without libturbojpeg and libpng";
     return false;
+}
+
+bool image_file_decode_mask(const uint8_t *bytes, size_t count, uint32_t width, uint32_t height,
+    image_window window, uint32_t size, bool mirror, int32_t *labels, const char **why,
+    char message[256])
+{
+    (void)width, (void)height, (void)window, (void)labels;
+    return image_file_decode(bytes, count, NULL, NULL, size, mirror, NULL, why, message);
 }
 
 #endif

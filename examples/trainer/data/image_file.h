@@ -1,5 +1,5 @@
 /*
- * image_file.h: JPEG and PNG files, cut out and resized.
+ * image_file.h: JPEG and PNG files, cut out and resized; PNG files with a label for each pixel.
  *
  * The first bytes tell which of the two a file is, not its name: ImageNet has a PNG file named
  * .JPEG. Grey and CMYK become RGB, samples of 16 bits become 8. Colours of PNG are sRGB unless a
@@ -41,5 +41,17 @@ extern const char image_file_no_memory[];
  * case the file may be good. */
 bool image_file_decode(const uint8_t *bytes, size_t count, image_choose_fn *choose, void *user,
     uint32_t size, bool mirror, uint8_t *pixels, const char **why, char message[256]);
+
+/* Decodes the mask of an image of width x height pixels: a PNG file of as many, grey or with a
+ * palette, of at most 8 bits. Takes from the window the pixel nearest to the centre of each of size
+ * x size.
+ *
+ * labels  (size, size), written: values of grey as they are in the file, or numbers of colours of
+ *         the palette, 0 to 255; mirrored left to right if `mirror`
+ *
+ * Fails as image_file_decode. */
+bool image_file_decode_mask(const uint8_t *bytes, size_t count, uint32_t width, uint32_t height,
+    image_window window, uint32_t size, bool mirror, int32_t *labels, const char **why,
+    char message[256]);
 
 #endif

@@ -122,6 +122,7 @@ struct trainer_model {
     const char *const (*tensors_renamed)[2];
     bool
         tokens; /* samples are sequences of tokens, with a label each; else images with one label */
+    bool pixels;   /* with images: each pixel has a label */
     bool labelled; /* with tokens: a sequence has a length, and one label below sizes.labels */
     /* Pairs: an option and its default, where that is not the trainer's; ends with NULL. Of "lr"
      * and "weight-decay": adamw's. NULL: none. */

@@ -171,6 +171,7 @@ bool run_open(options *o, training_run *r, fault *f)
         .train_loss = (double)NAN,
         .test_loss = (double)NAN,
         .top1 = (double)NAN,
+        .mean_iou = (double)NAN,
     };
     if (!run_folder_open(o, &r->folder, f))
         return false;
@@ -180,8 +181,7 @@ bool run_open(options *o, training_run *r, fault *f)
                 (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
                 (o->adapters == NULL || adapters_probe(o->adapters, f)) &&
                 (o->import_file == NULL || weights_probe(o->model, o->import_file, f)) &&
-                session_prepare(s, &c, f) && sample_open(s, &r->sample, f) &&
-                open_device(s, f);
+                session_prepare(s, &c, f) && sample_open(s, &r->sample, f) && open_device(s, f);
     bool agreed = false;
     if (choose_together(o)) { /* a rank that has failed would be waited for */
         good = run_ranks_all(o, good, f);

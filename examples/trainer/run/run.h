@@ -17,6 +17,7 @@
 
 #include "trainer/files/weights.h"
 #include "trainer/report/csv_log.h"
+#include "trainer/report/iou.h"
 #include "trainer/report/tensorboard.h"
 #include "trainer/run/run_position.h"
 #include "trainer/run/sample.h"
@@ -77,6 +78,8 @@ typedef struct training_run {
 
     /* results; NaN where there is none yet */
     double train_loss, test_loss, top1;
+    double mean_iou; /* of the latest test; NaN but with a label for each pixel in one process */
+    iou iou;         /* during a test */
 } training_run;
 
 /* Makes and locks the output folder; checks that --summary-json, --export and --adapters can be

@@ -140,6 +140,8 @@ bool summary_write(const training_run *r, const gradient_check *check, fault *f)
     json_count(&j, "skipped", r->at.skipped);
     json_real(&j, "top1", r->top1);
     json_real(&j, "test_loss", r->test_loss);
+    if (s->type->pixels)
+        json_real(&j, "mean_iou", r->mean_iou);
     if (trainer_predicts_tokens(s->type))
         json_real(&j, "perplexity", run_perplexity(r));
     if (dataset_is_text(s->data))

@@ -69,7 +69,9 @@ static dataset_options data_wanted(session *s, const checkpoint *c)
     (void)s->type->settle(s->type, &usual);
     wanted.usual_image_size = (uint32_t)usual.image;
     wanted.image_size = (uint32_t)(o->image_size == 0 && generated ? usual.image : o->image_size);
-    wanted.classes = (uint32_t)(o->classes == 0 && generated ? usual.classes : o->classes);
+    wanted.pixels = s->type->pixels;
+    wanted.classes =
+        (uint32_t)(o->classes == 0 && (generated || s->type->pixels) ? usual.classes : o->classes);
     return wanted;
 }
 
@@ -106,11 +108,15 @@ static bool names_other_data(session *s, const checkpoint *c)
 /* Whether images of the data can be moved as the options say. */
 static bool check_moves(const session *s, fault *f)
 {
-    static const char *const names[] = {"shift", "border", "mirror", "views"};
+    static const char *const names[] = {
+        "shift", "border", "mirror", "views", "erase", "mixup", "cutmix"};
+    enum { MOVES = 4 };
     const options *o = s->options;
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
-        if (options_given(o, names[i]) && !dataset_moves(s->data))
-            return fault_set(f, CODE_USAGE, "--%s does not go with folders of images", names[i]);
+        if (options_given(o, names[i]) &&
+            (s->type->pixels || (i < MOVES && !dataset_moves(s->data))))
+            return fault_set(f, CODE_USAGE, "--%s does not go with %s", names[i],
+                s->type->pixels ? "a label for each pixel" : "folders of images");
     return o->shift < o->image_size || s->type->tokens ||
            fault_set(f, CODE_USAGE, "--shift %" PRIu64 ": images have %" PRIu64 " pixels per side",
                o->shift, o->image_size);
@@ -257,7 +263,7 @@ bool session_fit(session *s, fault *f)
         return true;
     uint8_t *bytes = malloc(count * sample.bytes);
     float *images = malloc(count * sample.bytes * sizeof *images);
-    int32_t *labels = malloc(count * sizeof *labels);
+    int32_t *labels = malloc(count * sample.labels * sizeof *labels);
     for (size_t i = 0; i < count; ++i)
         s->order[i] = (uint32_t)i;
     bool good = (bytes != NULL && images != NULL && labels != NULL) ||
