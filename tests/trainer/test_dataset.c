@@ -1,7 +1,7 @@
 /* The example trainer's data sets: files and batches.
  *
  * CIFAR files are small fakes in a temporary folder. See test_dataset_random.c for the rest. */
-#include "trainer/data/augment.h"
+#include "trainer/data/augment/augment.h"
 
 #include <sys/stat.h>
 

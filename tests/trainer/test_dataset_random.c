@@ -1,7 +1,7 @@
 /* What the example trainer's data code draws instead of reading.
  *
  * Sections: random numbers, shuffle, augmentation, generated images. */
-#include "trainer/data/augment.h"
+#include "trainer/data/augment/augment.h"
 #include "trainer/data/rng.h"
 
 #include "support/test_dataset.h"

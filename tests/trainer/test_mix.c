@@ -1,7 +1,7 @@
 /* --mixup and --cutmix: what an image is mixed with, its share and its box; the images and labels
  * of a batch are those of plain ones, mixed as drawn, whatever the batch. */
 #include "support/test_dataset.h"
-#include "trainer/data/augment.h"
+#include "trainer/data/augment/augment.h"
 #include "trainer/data/rng.h"
 
 enum { IMAGES = 24, EPOCHS = 8 };

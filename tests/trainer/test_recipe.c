@@ -13,7 +13,7 @@ extern const trainer_model airbench_model;
 #define RECIPE                                                                                     \
     "--nesterov --momentum 0.85 --lookahead 0.9 --schedule linear --points 0:0.2,0.25:1,1:0.1 "    \
     "--rates *.norm?.bias:8:0.5,whiten.bias:1:1:1 --shift 2 --border reflect --mirror alternate "  \
-    "--erase 0.5 --mixup 0.8 --cutmix 1 --views 6 "
+    "--rand-augment 9 --erase 0.5 --mixup 0.8 --cutmix 1 --views 6 "
 
 static clprune_mat param_of(const training_run *run, const char *name)
 {
@@ -281,6 +281,7 @@ static void refused(NO_ROW)
         {"--rates head*::2", "is not PATTERN:LR"},
         {"--rates head*:1,tail*:0.5", "no parameter is named like 'tail*'"},
         {"--erase 0.5 --no-augment", "--erase does not go with --no-augment"},
+        {"--rand-augment 9 --no-augment", "--rand-augment does not go with --no-augment"},
         {"--mixup 0.5 --no-augment", "--mixup does not go with --no-augment"},
         {"--cutmix 1 --no-augment", "--cutmix does not go with --no-augment"},
         {"--mixup -1", "--mixup: '-1' is not a number from 0 to 1000"},

@@ -1,5 +1,6 @@
 #include "trainer/data/dataset.h"
 
+#include "trainer/data/augment/rand_augment.h"
 #include "trainer/data/dataset_source.h"
 #include "trainer/data/fnv.h"
 #include "trainer/data/rng.h"
@@ -282,14 +283,17 @@ static bool fetch_sample(
     return false;
 }
 
-static void erase(const batch_job *job, uint32_t index, uint8_t *image)
+/* What an image gets after it was moved. room: for an image. */
+static void alter(const batch_job *job, uint32_t index, uint8_t *image, uint8_t *room)
 {
     const uint32_t size = job->data->source.image_size;
-    if (job->augment != NULL && !job->sample.tokens)
-        augment_erase(augment_draw_box(job->augment, index, size), size, job->data->mean, image);
+    if (job->augment == NULL || job->sample.tokens)
+        return;
+    rand_augment(job->augment, index, size, image, room);
+    augment_erase(augment_draw_box(job->augment, index, size), size, job->data->mean, image);
 }
 
-/* pixels: room for an image before it is moved. */
+/* pixels: room for an image. */
 static bool make_input(const batch_job *job, uint32_t index, uint8_t *pixels, uint8_t *input,
     int32_t *labels, fault *f)
 {
@@ -299,7 +303,7 @@ static bool make_input(const batch_job *job, uint32_t index, uint8_t *pixels, ui
     if (source->fetch != NULL) {
         if (!fetch_sample(job, index, input, labels, f))
             return false;
-        erase(job, index, input);
+        alter(job, index, input, pixels);
         return true;
     }
     *labels = source->read(source->state, job->split, index, moves ? pixels : input);
@@ -307,7 +311,7 @@ static bool make_input(const batch_job *job, uint32_t index, uint8_t *pixels, ui
         augment_move move = augment_draw(job->augment, index, size);
         move.mirror = move.mirror && !source->keeps_sides;
         augment_apply(move, job->augment->reflects, size, pixels, input);
-        erase(job, index, input);
+        alter(job, index, input, pixels);
     }
     return true;
 }

@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #include "trainer/base/fault.h"
-#include "trainer/data/augment.h" /* augment_options */
+#include "trainer/data/augment/augment.h" /* augment_options */
 
 enum { DATASET_CHANNELS = 3, DATASET_LEVELS = 256 };
 

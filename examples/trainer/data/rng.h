@@ -26,7 +26,8 @@ typedef enum rng_domain {
     RNG_SAMPLE = 10,   /* a = token, b = 0: what a model writes */
     RNG_DRAWN = 11,    /* a = which, b = how many: samples drawn over a file */
     RNG_ERASE = 12,    /* a = epoch, b = image index */
-    RNG_MIX = 13       /* likewise */
+    RNG_MIX = 13,      /* likewise */
+    RNG_RAND_AUGMENT = 14
 } rng_domain;
 
 /* One stream of 2^34 draws. A plain value: a copy continues on its own. The fields are private. */

@@ -240,7 +240,7 @@ static bool check_together(const options *o, fault *f)
 {
     static const char *const of_runs[] = {"export", "adapters", "gradient-check", "memory-report",
         "sample", "summary-json", "tensorboard", NULL};
-    static const char *const of_augment[] = {"erase", "mixup", "cutmix", NULL};
+    static const char *const of_augment[] = {"rand-augment", "erase", "mixup", "cutmix", NULL};
     static const char *const of_samples[] = {"prompt", "temperature", "top-p", NULL};
     static const char *const of_training[] = {
         "output-dir", "overwrite", "tensorboard", "best", "patience", NULL};

@@ -12,7 +12,7 @@
 #include <stdio.h> /* FILE */
 
 #include "trainer/base/fault.h"
-#include "trainer/data/augment.h"
+#include "trainer/data/augment/augment.h"
 #include "trainer/model/trainer_model.h"
 #include "trainer/reduce/ranks.h"
 
@@ -40,14 +40,15 @@ struct options {
     const char *data;
     uint64_t train_limit, test_limit;
     bool no_augment;
-    uint64_t shift;   /* pixels; 0: an eighth of a side */
-    size_t border;    /* position in options_borders */
-    size_t mirror;    /* position in options_mirrors */
-    double erase;     /* probability; 0: off */
-    double mixup;     /* alpha; 0: off */
-    double cutmix;    /* likewise */
-    size_t views;     /* position in options_views */
-    size_t normalise; /* dataset_normalise */
+    uint64_t shift;        /* pixels; 0: an eighth of a side */
+    size_t border;         /* position in options_borders */
+    size_t mirror;         /* position in options_mirrors */
+    uint64_t rand_augment; /* magnitude; 0: off */
+    double erase;          /* probability; 0: off */
+    double mixup;          /* alpha; 0: off */
+    double cutmix;         /* likewise */
+    size_t views;          /* position in options_views */
+    size_t normalise;      /* dataset_normalise */
 
     size_t activations; /* position in model->keep->preset_names */
     double sparsity;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "trainer/data/augment/rand_augment.h"
+
 const char *const options_normalise[] = {"data", "imagenet", "half", NULL};
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
 const char *const options_criteria[] = {"largest", "sampled", "random", NULL};
@@ -122,6 +124,10 @@ static const option_row rows[] = {
     CHOICE("mirror", OPTION_MATCH, mirror, options_mirrors, "NAME",
         "drawn (the default): mirror half of the images of each epoch; alternate: of the first, "
         "and of each later one those that the one before did not",
+        NEEDS_NOTHING, OF_IMAGES),
+    COUNT("rand-augment", OPTION_MATCH, rand_augment, 0, RAND_AUGMENT_MOST,
+        "in training, change each image by two of 14 operations of magnitude N, drawn "
+        "(RandAugment, arXiv 1909.13719); usual is 9; default 0: do not",
         NEEDS_NOTHING, OF_IMAGES),
     REAL("erase", OPTION_MATCH, erase, 0, 1,
         "in training, set a random rectangle of 2 to 33 % of an image to the mean with probability "

@@ -217,6 +217,7 @@ augment_options options_augment(const options *o, uint64_t epoch)
         .shift = (uint32_t)o->shift,
         .reflects = o->border == 1,
         .alternates = o->mirror == 1,
+        .rand_augment = (uint32_t)o->rand_augment,
         .erase = o->erase,
         .mixup = o->mixup,
         .cutmix = o->cutmix};

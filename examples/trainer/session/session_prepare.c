@@ -109,7 +109,7 @@ static bool names_other_data(session *s, const checkpoint *c)
 static bool check_moves(const session *s, fault *f)
 {
     static const char *const names[] = {
-        "shift", "border", "mirror", "views", "erase", "mixup", "cutmix"};
+        "shift", "border", "mirror", "views", "rand-augment", "erase", "mixup", "cutmix"};
     enum { MOVES = 4 };
     const options *o = s->options;
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)

@@ -1,4 +1,4 @@
-#include "trainer/data/augment.h"
+#include "trainer/data/augment/augment.h"
 
 #include <math.h>
 #include <string.h>

@@ -28,6 +28,7 @@ typedef struct augment_options {
     bool reflects;
     bool alternates;           /* mirrors are drawn for epoch 0, and change with each epoch */
     const augment_move *fixed; /* of all images; NULL: it is drawn */
+    uint32_t rand_augment;     /* magnitude of rand_augment.h; 0: off */
     double erase;              /* probability that a rectangle of an image is erased */
     double mixup, cutmix;      /* their alpha; 0: off; with both, half of the images have either */
 } augment_options;
