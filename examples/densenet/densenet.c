@@ -121,7 +121,9 @@ static const char *settle(trainer_sizes *sizes)
         least *= 2;
     net_model_usual(sizes, a->image, a->classes, 0);
     if (sizes->image > SIDE || sizes->image < (a->pools ? 4 * least - 3 : least))
-        return "the image size must be from one pixel of the last block to 4096";
+        return least == 8 ? "the image size must be from 29 to 4096"
+               : a->pools ? "the image size must be from 13 to 4096"
+                          : "the image size must be from 4 to 4096";
     return net_model_check_classes(sizes);
 }
 

@@ -84,7 +84,8 @@ static const char *settle(trainer_sizes *sizes)
     const unet_arch *a = &archs[sizes->arch];
     net_model_usual(sizes, a->image, a->classes, 0);
     if (sizes->image > 4096 || sizes->image % ((size_t)1 << a->levels) != 0)
-        return "the image size must halve on each way down, to at most 4096 pixels";
+        return a->levels == 2 ? "the image size must be a multiple of 4 up to 4096"
+                              : "the image size must be a multiple of 16 up to 4096";
     return net_model_check_classes(sizes);
 }
 

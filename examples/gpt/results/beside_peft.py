@@ -8,7 +8,7 @@ first adapters, the same batch in each step.
 
 Prints the loss of each step, then ms a step (the median, without the first three) and the peak of the process in MiB, as
 CSV. bf16: the frozen weights are bf16, the adapters fp32, and products run under autocast. --tokens: writes the tokens of a
-text, uint16 each.
+text, uint16 each, or uint32 where the vocabulary needs it. There is no dropout.
 """
 import argparse
 import array
@@ -25,16 +25,16 @@ import transformers
 def write_tokens(folder, text, path):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     with open(text, encoding="utf-8") as file:
-        tokens = array.array("H", tokenizer(file.read())["input_ids"])
+        tokens = array.array("H" if len(tokenizer) <= 1 << 16 else "I", tokenizer(file.read())["input_ids"])
     with open(path, "wb") as file:
         tokens.tofile(file)
 
 
-def read_batch(args):
+def read_batch(args, vocabulary):
     """Sequence i begins at token i * context; the token behind it is its last label."""
-    tokens = array.array("H")
+    tokens = array.array("H" if vocabulary <= 1 << 16 else "I")
     with open(args.tokens_file, "rb") as file:
-        tokens.frombytes(file.read(2 * (args.batch_size * args.context + 1)))
+        tokens.fromfile(file, args.batch_size * args.context + 1)
     rows = [list(tokens[i * args.context:(i + 1) * args.context + 1]) for i in range(args.batch_size)]
     return torch.tensor(rows)
 
@@ -44,6 +44,10 @@ def make_model(args):
     kind = torch.bfloat16 if args.precision == "bf16" else torch.float32
     model = transformers.AutoModelForCausalLM.from_pretrained(args.model, dtype=kind)
     model.config.use_cache = False
+    for module in model.modules():
+        for name in ("p", "attention_dropout", "attn_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
     if args.checkpoint:
         model.gradient_checkpointing_enable()
         model.enable_input_require_grads()
@@ -69,7 +73,8 @@ def main():
     parser.add_argument("--checkpoint", action="store_true")
     args = parser.parse_args()
     transformers.logging.set_verbosity_error()
-    batch, model = read_batch(args), make_model(args)
+    model = make_model(args)
+    batch = read_batch(args, model.config.vocab_size)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=args.lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
     times = []

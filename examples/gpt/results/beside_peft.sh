@@ -1,6 +1,10 @@
 #!/bin/sh
-# Fine-tunes a language model by gpt-train, and by transformers and PEFT, on one batch again and again: a row for each way
-# with the losses of some steps, how far the losses are from PEFT's in fp32 at most, ms a step, and the peak of the process.
+# Fine-tunes a language model by gpt-train, and by transformers and PEFT, on one batch again and again: a row for each way.
+#
+#     lossN            the loss of step N
+#     off, off_mean    how far the losses are from PEFT's in fp32, relative: at most, and the mean
+#     ms               a step: the median, without the first three
+#     process_mib      the peak of the process
 #
 #     beside_peft.sh GPT_TRAIN MODEL TEXT FOLDER [STEPS [CONTEXT]] >beside_peft.csv
 #
@@ -54,7 +58,7 @@ def losses(name):
     with open(name + ".csv") as file:
         return {int(row[0]): float(row[1]) for row in csv.reader(file) if row[0].isdigit() and "." in row[1]}
 want = losses("peft-fp32")
-shown = sorted({1, steps // 4, steps // 2, steps})
+shown = sorted({1, max(1, steps // 4), max(1, steps // 2), steps})
 print("way," + ",".join(f"loss{s}" for s in shown) + ",off,off_mean,ms,process_mib")
 for name in ("peft-fp32", "peft-bf16", "peft-bf16-checkpoint", "dense", "dense-bf16", "compact-plus", "least", "least-base-16", "least-base-4"):
     got = losses(name)
@@ -64,7 +68,7 @@ for name in ("peft-fp32", "peft-bf16", "peft-bf16-checkpoint", "dense", "dense-b
             ms, peak = file.read().split()[-1].split(",")
     else:
         with open(name + "/log.csv") as file:
-            ms = f"{statistics.median([float(row['step_ms']) for row in csv.DictReader(file) if row['step_ms']][1:] or [0]):.0f}"
+            ms = f"{statistics.median([float(row['step_ms']) for row in csv.DictReader(file) if row['step_ms'] and int(row['step']) > 3] or [0]):.0f}"
         with open(name + ".end") as file:
             peak = file.read().strip()
     print(f"{name}," + ",".join(f"{got[s]:.4f}" for s in shown) + f",{max(off):.4f},{statistics.mean(off):.4f},{ms},{peak}")

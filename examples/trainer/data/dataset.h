@@ -52,7 +52,7 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *     image_size       CIFAR and IDX: the files'. Folders: 1 to 4096; default usual_image_size, or
  *                      224. Generated: 16 to 1024; default 32
  *     classes          CIFAR: 10 or 100, as the files. IDX and folders: at least the files'.
- *                      Generated: 2 to 1250; default 10
+ *                      Generated: 2 to 1250, default 10; with pixels 2 to 6, default 6
  *     train_limit      CIFAR and IDX: at most so many, the first; default all. Folders: at most so
  *                      many, spread over all classes; default all. Sentences: at most so many,
  *                      drawn over all; default all. Generated: exactly so many; default 8000
@@ -113,7 +113,7 @@ typedef struct dataset dataset;
  *
  * Generated images are made when a batch asks for them, so that a large set costs no memory;
  * dataset_generated.c says what they show. Their bits depend on (seed, image_size, classes, split,
- * index) alone, on any machine. The label of image i is i mod classes. Mirroring an image does not
+ * index) alone, on any machine. The label of image i is i mod classes, unless pixels have labels. Mirroring an image does not
  * change its class.
  *
  * options may be NULL. On failure *out is NULL. The caller closes *out.
@@ -153,7 +153,8 @@ typedef struct dataset_shape {
 dataset_shape dataset_sample(const dataset *data);
 /* Where tests come from: "DIR/val.bin", "the last tenth of FILE"; "" if they are generated. */
 const char *dataset_tests(const dataset *data);
-/* Whether images are moved as augment.h says; those of folders have windows of their own. */
+/* Whether images are moved as augment.h says; those of folders have windows of their own, and
+ * generated ones with labels of pixels are only mirrored. */
 bool dataset_moves(const dataset *data);
 /* Whether the tokens are the bytes of a text. */
 bool dataset_is_text(const dataset *data);

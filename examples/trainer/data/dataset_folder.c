@@ -193,8 +193,9 @@ static bool leave_out(left_out *left, const char *class, const names *found)
     return left->count == 0 || left->first != NULL;
 }
 
-/* Adds the images of one class. */
-static bool add_class(split_files *split, const char *class, int32_t label, fault *f)
+/* Adds the images of one class. empty: what to say if there are none. */
+static bool add_class(
+    split_files *split, const char *class, int32_t label, const char *empty, fault *f)
 {
     names found = {0}, others = {0}, folders = {0};
     char *path = path_join(split->folder, "", class);
@@ -202,8 +203,7 @@ static bool add_class(split_files *split, const char *class, int32_t label, faul
         return dataset_no_memory(f, split->folder);
     bool good = list_folder(path, &found, &others, &folders, f);
     if (good && found.count == 0)
-        good = fault_set(f, CODE_DATA,
-            "%s: a class without .jpg, .jpeg or .png files; fill the folder, or remove it", path);
+        good = fault_set(f, CODE_DATA, "%s: %s", path, empty);
     int32_t *grown =
         good ? realloc(split->label, (split->files.count + found.count + 1) * sizeof *grown) : NULL;
     if (grown != NULL)
@@ -266,28 +266,40 @@ static char *mask_path(const split_files *split, const char *image)
     return path;
 }
 
-/* Lists the images of a split whose pixels have labels, each of which has a mask. */
-static bool list_masked(split_files *split, const dataset_options *options, fault *f)
+/* Fails where a mask is missing, or is that of two images. */
+static bool check_masks(const split_files *split, fault *f)
 {
-    const names none = {0};
-    bool good = add_class(split, "images", 0, f);
-    const size_t used = strlen(f->text);
-    if (!good && f->code == CODE_DATA)
-        (void)snprintf(f->text + used, sizeof f->text - used,
-            "; expected images/NAME.jpg and masks/NAME.png in train and in val");
+    names masks = {0};
+    bool good = true;
     for (size_t i = 0; good && i < split->files.count; ++i) {
         struct stat info;
         char *path = mask_path(split, split->files.at[i]);
-        if (path == NULL)
+        if (!names_add(&masks, path))
             good = dataset_no_memory(f, split->folder);
         else if (stat(path, &info) != 0)
             good = fault_set(f, CODE_DATA, "%s: %s; it is the mask of %s", path, strerror(errno),
                 split->files.at[i]);
-        free(path);
     }
-    if (good)
-        tell(options, split, &none, &none);
+    sort(&masks);
+    for (size_t i = 1; good && i < masks.count; ++i)
+        if (strcmp(masks.at[i - 1], masks.at[i]) == 0)
+            good = fault_set(f, CODE_DATA, "%s: the mask of two images", masks.at[i]);
+    names_close(&masks);
     return good;
+}
+
+/* Lists the images of a split whose pixels have labels. */
+static bool list_masked(split_files *split, const dataset_options *options, fault *f)
+{
+    const names none = {0};
+    if (!add_class(split, "images", 0,
+            "no .jpg, .jpeg or .png files; expected images/NAME.jpg and masks/NAME.png in train, "
+            "and in val or test",
+            f) ||
+        !check_masks(split, f))
+        return false;
+    tell(options, split, &none, &none);
+    return true;
 }
 
 /* Lists a split's files. The classes of train are those of the set. */
@@ -309,7 +321,8 @@ static bool list_split(folder_set *set, dataset_split which, const char *dir, co
             good = fault_set(
                 f, CODE_DATA, "%s/%s: train has no such class", split->folder, classes->at[i]);
         else
-            good = add_class(split, classes->at[i], label, f);
+            good = add_class(split, classes->at[i], label,
+                "a class without .jpg, .jpeg or .png files; fill the folder, or remove it", f);
     }
     if (good && split->files.count == 0)
         good =
@@ -523,6 +536,11 @@ static void sum_up(const folder_set *set, dataset_source *source)
         (void)snprintf(path, sizeof path, "%s/%s", train->folder, train->files.at[i]);
         (void)stat(path, &info); /* size 0: reading it will fail */
         source->sizes = fnv1a(source->sizes, &(uint64_t){(uint64_t)info.st_size}, sizeof(uint64_t));
+        char *mask = set->labels > 0 ? mask_path(train, train->files.at[i]) : NULL;
+        if (mask != NULL && stat(mask, &info) == 0)
+            source->sizes =
+                fnv1a(source->sizes, &(uint64_t){(uint64_t)info.st_size}, sizeof(uint64_t));
+        free(mask);
     }
 }
 
@@ -542,6 +560,8 @@ bool dataset_folder(
     if (side > MOST_SIDE)
         return fault_set(
             f, CODE_USAGE, "%s: image size %lu is above %d", dir, (unsigned long)side, MOST_SIDE);
+    if (options->pixels && options->classes == 0)
+        return fault_set(f, CODE_USAGE, "%s: masks do not say how many classes there are", dir);
     folder_set *set = calloc(1, sizeof *set);
     if (set == NULL)
         return dataset_no_memory(f, dir);

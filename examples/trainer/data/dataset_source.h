@@ -28,7 +28,7 @@ typedef struct dataset_source {
     /* Writes image `index` of the split as (3, S, S) bytes; returns its label. Index in range.
      * Several threads call it at once. */
     int32_t (*read)(const void *state, dataset_split split, uint32_t index, uint8_t *pixels);
-    /* Instead of read, for images in files and for tokens: crops and mirrors, or moves, by itself
+    /* Instead of read, for images in files, labels of pixels and tokens: crops and mirrors, or moves, by itself
      * (augment NULL: not), may fail (CODE_DATA, CODE_MEMORY); of images it is called by several
      * threads at once. inputs, labels: of the sample, see dataset_sample. */
     bool (*fetch)(const void *state, dataset_split split, uint32_t index,

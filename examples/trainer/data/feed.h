@@ -22,7 +22,7 @@ typedef struct batch_feed {
     clprune_image_bytes images; /* batch of them, on the device, and the data set's levels */
     clprune_ints tokens;        /* in place of images: batch * T of them */
     clprune_ints lengths;       /* of sentences: batch of them; else none */
-    clprune_ints labels;        /* batch of them, or batch * T */
+    clprune_ints labels;        /* batch of them, or of each token or pixel */
     clprune_ints others;        /* of images that are mixed: batch of them; else none */
     clprune_mat shares;         /* likewise: batch x 1, of `labels` */
     struct feed_slot {

@@ -379,9 +379,13 @@ static const char *decode_values(mask_reader *r)
     const uint32_t width = png_get_image_width(r->png, r->info);
     const uint32_t height = png_get_image_height(r->png, r->info);
     const int colours = png_get_color_type(r->png, r->info);
-    if ((colours != PNG_COLOR_TYPE_GRAY && colours != PNG_COLOR_TYPE_PALETTE) ||
-        png_get_bit_depth(r->png, r->info) > 8)
-        return "a mask is grey or has a palette, of at most 8 bits a pixel";
+    const int depth = png_get_bit_depth(r->png, r->info);
+    if ((colours != PNG_COLOR_TYPE_GRAY && colours != PNG_COLOR_TYPE_PALETTE) || depth > 8) {
+        (void)snprintf(r->message, 256,
+            "it has %d channels of %d bits; a mask is grey or has a palette, of at most 8 bits",
+            png_get_channels(r->png, r->info), depth);
+        return r->message;
+    }
     if (width != r->width || height != r->height) {
         (void)snprintf(r->message, 256, "it has %lu x %lu pixels, but its image %lu x %lu",
             (unsigned long)width, (unsigned long)height, (unsigned long)r->width,
@@ -413,7 +417,7 @@ bool image_file_decode_mask(const uint8_t *bytes, size_t count, uint32_t width, 
     char message[256])
 {
     mask_reader r = {bytes, count, .width = width, .height = height, .message = message};
-    *why = "a mask is a PNG file";
+    *why = "it is no PNG file, as a mask is";
     if (count < 8 || png_sig_cmp(bytes, 0, 8) != 0)
         return false;
     *why = image_file_no_memory;

@@ -120,9 +120,9 @@ struct trainer_model {
     clprune_centre centre; /* the default of --centre where blocks are sampled */
     /* Pairs of names of tensors: of older keep files, and today's; ends with NULL. NULL: none. */
     const char *const (*tensors_renamed)[2];
-    bool
-        tokens; /* samples are sequences of tokens, with a label each; else images with one label */
-    bool pixels;   /* with images: each pixel has a label */
+    bool tokens; /* samples are sequences of tokens, with a label each; else images with one label,
+                    or pixels */
+    bool pixels; /* with images: each pixel has a label */
     bool labelled; /* with tokens: a sequence has a length, and one label below sizes.labels */
     /* Pairs: an option and its default, where that is not the trainer's; ends with NULL. Of "lr"
      * and "weight-decay": adamw's. NULL: none. */

@@ -19,12 +19,11 @@ typedef struct iou {
 bool iou_open(size_t classes, iou *of, fault *f);
 void iou_close(iou *of); /* accepts {0} */
 
-/* Adds pixels. logits: pixels x classes, read after the commands before it; labels: (pixels). The
- * largest logit is what is said, of equal ones the first. */
-bool iou_add(
-    iou *of, clprune_context *context, clprune_mat logits, const int32_t *labels, fault *f);
+/* Adds pixels. logits: (pixels, classes); labels: (pixels). The largest logit is what is said, of
+ * equal ones the first. */
+void iou_add(iou *of, size_t pixels, const float *logits, const int32_t *labels);
 
-/* In percent; NaN without pixels. */
-double iou_mean(const iou *of);
+/* In percent; NaN without pixels. *counted: the classes that count. */
+double iou_mean(const iou *of, size_t *counted);
 
 #endif

@@ -115,7 +115,8 @@ void tally_drop(tally *t, size_t count)
     t->used -= count;
 }
 
-/* hit: the fraction of the sample's labels. */
+/* hit: the fraction of the sample's labels; where some do not count, of the mean number that does.
+ */
 static void add_batch(tally *t, const float *loss, const float *hit, size_t count)
 {
     tally_sums *sums = &t->sums;
@@ -132,6 +133,8 @@ static void add_batch(tally *t, const float *loss, const float *hit, size_t coun
             sums->hits += (uint64_t)((double)hit[i] * (double)t->labels + 0.5);
     }
     sums->samples += count;
+    if (sums->hits > sums->samples * t->labels)
+        sums->hits = sums->samples * t->labels; /* each was rounded */
     if (count > 0)
         sums->last = sum / (double)count;
 }

@@ -78,8 +78,9 @@ typedef struct training_run {
 
     /* results; NaN where there is none yet */
     double train_loss, test_loss, top1;
-    double mean_iou; /* of the latest test; NaN but with a label for each pixel in one process */
-    iou iou;         /* during a test */
+    double mean_iou; /* of the latest test, with a label for each pixel in one process; else NaN */
+    size_t iou_classes; /* that count in it */
+    iou iou;            /* during a test */
 } training_run;
 
 /* Makes and locks the output folder; checks that --summary-json, --export and --adapters can be
@@ -104,7 +105,7 @@ bool run_must_stop(const training_run *r);
 bool run_tests_at(const training_run *r, uint64_t epochs);
 bool run_tests_within(const training_run *r, uint64_t step_in_epoch);
 
-/* Sets test_loss and top1. If a signal comes before its end, leaves them unchanged. */
+/* Sets test_loss, top1 and mean_iou. If a signal comes before its end, leaves them unchanged. */
 bool run_evaluate(training_run *r, fault *f);
 
 /* Of the latest test: e to the loss, of tokens; bits for a byte of a text. NaN for others. */

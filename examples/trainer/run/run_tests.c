@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "trainer/model/net_model.h"
 #include "trainer/run/run.h"
 #include "trainer/run/run_ranks.h"
 
@@ -40,14 +39,6 @@ static bool enqueue_test(session *s, const uint32_t *order, size_t count, clprun
     return !*fed || !first || s->steps_here > 0 || session_wait(s, "first test step", f);
 }
 
-/* Adds the classes of the batch's pixels, where each has a label; in several processes nothing. */
-static bool add_iou(training_run *r, size_t count, fault *f)
-{
-    session *s = &r->s;
-    return r->iou.classes == 0 || iou_add(&r->iou, s->context, net_model_output(s->model, count),
-                                      feed_labels(&s->feed), f);
-}
-
 static bool test_all(training_run *r, fault *f)
 {
     session *s = &r->s;
@@ -73,8 +64,10 @@ static bool test_all(training_run *r, fault *f)
         if (!tally_next(&s->tally, count, &loss, &hit, f))
             return false;
         if ((count > 0 && !enqueue_test(s, s->order + at, count, loss, hit, first == 0, &fed, f)) ||
-            (!fed && many == 1) || (count > 0 && !add_iou(r, count, f)))
+            (!fed && many == 1))
             return false;
+        if (r->iou.classes > 0)
+            iou_add(&r->iou, count * s->feed.sample.labels, s->pixels, feed_labels(&s->feed));
     }
     if (!tally_read(&s->tally, f))
         return false;
@@ -86,7 +79,7 @@ static bool test_all(training_run *r, fault *f)
             trainer_words_of(s->type->tokens).samples, s->step);
     r->test_loss = sums->loss / (double)sums->samples;
     r->top1 = 100.0 * (double)sums->hits / ((double)sums->samples * (double)s->feed.sample.labels);
-    r->mean_iou = r->iou.classes > 0 ? iou_mean(&r->iou) : (double)NAN;
+    r->mean_iou = r->iou.classes > 0 ? iou_mean(&r->iou, &r->iou_classes) : (double)NAN;
     r->test_seconds = clock_seconds() - start;
     r->at.skipped += dataset_skipped(s->data) - skipped; /* a test that was stopped is made again */
     return true;
@@ -95,8 +88,8 @@ static bool test_all(training_run *r, fault *f)
 static bool evaluate(training_run *r, fault *f)
 {
     const session *s = &r->s;
-    const bool pixels = s->type->pixels && !ranks_many(&s->options->ranks);
-    const bool good = (!pixels || iou_open(s->sizes.classes, &r->iou, f)) && test_all(r, f);
+    const bool good =
+        (s->pixels == NULL || iou_open(s->sizes.classes, &r->iou, f)) && test_all(r, f);
     iou_close(&r->iou);
     return good;
 }
@@ -132,6 +125,8 @@ void run_test_text(const training_run *r, const char *gap, char *text, size_t si
     options_append(text, size, "%stop-1 %.2f %%", gap, r->top1);
     if (!isnan(r->mean_iou))
         options_append(text, size, "%smean IoU %.2f %%", gap, r->mean_iou);
+    if (!isnan(r->mean_iou) && r->iou_classes < r->s.sizes.classes)
+        options_append(text, size, " of %zu of %zu classes", r->iou_classes, r->s.sizes.classes);
 }
 
 void run_speed_text(const training_run *r, const meter *m, const char *gap, char *text, size_t size)
@@ -230,7 +225,7 @@ bool run_finish_epoch(training_run *r, fault *f)
     const bool tested = run_tests_at(r, r->at.epoch + 1);
     char test[160] = "";
     if (!tested)
-        r->test_loss = r->top1 = (double)NAN;
+        r->test_loss = r->top1 = r->mean_iou = (double)NAN;
     else
         run_test_text(r, "  ", test, sizeof test);
     const csv_row row = row_now(r, m);

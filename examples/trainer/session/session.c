@@ -263,6 +263,12 @@ static bool create_averages(session *s, fault *f)
     if (status == CLPRUNE_SUCCESS && options_views_count(o) > 1)
         status = clprune_mat_create(s->context, CLPRUNE_MEMORY_INPUT, "logits of views",
             options_pass(o), s->sizes.classes, &s->views);
+    const size_t pixels = s->type->pixels ? s->sizes.image * s->sizes.image : 0;
+    if (pixels > 0 && !ranks_many(&o->ranks)) {
+        s->pixels = malloc(options_pass(o) * pixels * s->sizes.classes * sizeof *s->pixels);
+        if (s->pixels == NULL)
+            return fault_set(f, CODE_MEMORY, "no memory for the logits of pixels");
+    }
     return fault_check(f, s->context, status, "making room for means");
 }
 
@@ -504,6 +510,8 @@ clprune_status session_enqueue_test(
         TRY(add_view(s, count, view, views));
     if (view + 1 == views)
         TRY(s->type->loss(s->model, &data, loss, hit));
+    if (s->pixels != NULL)
+        TRY(clprune_mat_read(s->context, net_model_output(s->model, count), s->pixels));
     return clprune_plan_end_step(s->context);
 }
 
@@ -596,6 +604,7 @@ void session_close(session *s)
     gradient_windows_close(&s->windows);
     tally_close(&s->tally);
     feed_close(&s->feed);
+    free(s->pixels);
     if (s->views.buffer != NULL)
         clprune_buffer_release(s->context, s->views.buffer);
     slow_weights_close(&s->slow);

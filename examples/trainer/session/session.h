@@ -59,6 +59,7 @@ typedef struct session {
     slow_weights slow; /* with --lookahead or --ema */
     learning_rate rate;
     batch_feed feed;
+    float *pixels;     /* logits of the latest tests, with a label for each pixel; or NULL */
     clprune_mat views; /* sums of logits, with --views: pass x classes */
     tally tally;
 
@@ -178,7 +179,8 @@ bool session_swap_means(session *s, fault *f);
 /* Gives the optimizer the factors of --rates in an epoch. */
 bool session_set_rates(session *s, uint64_t epoch, fault *f);
 
-/* View `view` of a batch of tests; the last one makes loss and hit, from the mean of the logits. */
+/* View `view` of a batch of tests; the last one makes loss and hit, from the mean of the logits.
+ * With s->pixels it waits, and they have the logits. */
 clprune_status session_enqueue_test(
     session *s, size_t count, size_t view, clprune_mat loss, clprune_mat hit);
 

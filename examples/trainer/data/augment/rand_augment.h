@@ -12,7 +12,7 @@
 
 enum { RAND_AUGMENT_MOST = 30 };
 
-/* Those before RAND_POSTERIZE but the first go both ways: down for magnitudes below 0. */
+/* RAND_SHEAR_X to RAND_SHARPNESS take a sign: a negative magnitude reverses the operation. */
 typedef enum rand_operation {
     RAND_IDENTITY,
     RAND_SHEAR_X,
@@ -36,8 +36,8 @@ typedef enum rand_operation {
 void rand_augment_apply(
     rand_operation operation, int magnitude, uint32_t image_size, const uint8_t *from, uint8_t *to);
 
-/* Two operations of options->rand_augment, if that is not 0. image: (3, S, S), room: likewise. The
- * draw depends on (seed, epoch, index) alone. */
+/* Applies two drawn operations of magnitude options->rand_augment; 0: none. image, room: (3, S, S).
+ * The draw depends on (seed, epoch, index) alone. */
 void rand_augment(const augment_options *options, uint32_t index, uint32_t image_size,
     uint8_t *image, uint8_t *room);
 
