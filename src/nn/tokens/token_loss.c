@@ -1,5 +1,8 @@
 #include "clprune/token_loss.h"
 
+#include <math.h>
+
+#include "clprune/activation.h"
 #include "core/checked.h"
 #include "nn/tokens/token_loss_private.h"
 #include "ops/products/gemm_private.h"
@@ -11,6 +14,9 @@ static const clprune__kernel_def token_loss_weight_kernel = {
     "tokens/token_loss.cl", "token_loss_weight"};
 static const clprune__kernel_def token_loss_sums_kernel = {
     "tokens/token_loss.cl", "token_loss_sums"};
+static const clprune__kernel_def cap_forward_kernel = {"tokens/logit_cap.cl", "logit_cap_forward"};
+static const clprune__kernel_def cap_backward_kernel = {
+    "tokens/logit_cap.cl", "logit_cap_backward"};
 
 /* The logits of a head at a time: 8 MiB, but at least so many rows: each time, w is read twice and
  * dw read and written. */
@@ -143,31 +149,67 @@ clprune_status clprune_token_loss_backward(clprune_context *context, float smoot
 
 /* What a head reads and writes. */
 typedef struct head {
-    float beta, smoothing, scale;
+    float beta, smoothing, scale, cap;
     clprune_mat x, w, weight, dx, dw;
     clprune_ints labels;
     const row_losses *losses;
 } head;
 
-/* Rows first to first + z.rows - 1, whose logits are z. dx may be x: it comes last. */
-static clprune_status run_rows(clprune_context *context, const head *h, size_t first, clprune_mat z)
+static clprune__rowwise cap_plan(const clprune_context *context, clprune_mat z)
+{
+    clprune__rowwise plan = clprune__rowwise_plan(context, z.rows, z.cols);
+    clprune__define(&plan.defines, "ACTIVATION", CLPRUNE_ACTIVATION_TANH);
+    return plan;
+}
+
+clprune_status clprune__logit_cap(
+    clprune_context *context, float cap, clprune_mat z, cl_event *event)
+{
+    const clprune__rowwise plan = cap_plan(context, z);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &cap_forward_kernel, &plan, &launch));
+    clprune__arg_float(&launch, cap);
+    clprune__arg_mat(&launch, z);
+    return clprune__rowwise_end(&launch, &plan, event);
+}
+
+/* Forward: z = cap * tanh(z / cap). */
+static clprune_status cap_backward(
+    clprune_context *context, float cap, clprune_mat z, clprune_mat dz)
+{
+    const clprune__rowwise plan = cap_plan(context, z);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &cap_backward_kernel, &plan, &launch));
+    clprune__arg_float(&launch, cap);
+    ARG_MATS(&launch, z, dz);
+    return clprune__rowwise_end(&launch, &plan, NULL);
+}
+
+/* Rows first to first + z.rows - 1, whose logits are z, with a cap in front of the log p of `p`;
+ * else p is z. dx may be x: it comes last. */
+static clprune_status run_rows(
+    clprune_context *context, const head *h, size_t first, clprune_mat z, clprune_mat p)
 {
     const clprune_ints labels = {h->labels.buffer, h->labels.offset + first};
     const clprune_mat x = clprune_mat_rows(h->x, first, z.rows);
     const clprune_mat hit = h->losses->hit;
     TRY(clprune__gemm_single(context, false, true, 1.0f, 0.0f, x, h->w, z, NULL));
-    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, NULL, z,
+    if (h->cap != 0)
+        TRY(clprune__logit_cap(context, h->cap, z, NULL));
+    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, NULL, p,
         clprune_mat_rows(h->losses->loss, first, z.rows),
         clprune__is_absent(hit) ? hit : clprune_mat_rows(hit, first, z.rows), NULL));
     if (clprune__is_absent(h->dx) && clprune__is_absent(h->dw))
         return CLPRUNE_SUCCESS;
     TRY(clprune__cross_entropy_backward(
-        context, h->smoothing, h->scale, h->weight, z, labels, NULL, z, NULL));
+        context, h->smoothing, h->scale, h->weight, p, labels, NULL, p, NULL));
+    if (h->cap != 0)
+        TRY(cap_backward(context, h->cap, z, p));
     if (!clprune__is_absent(h->dw))
         TRY(clprune__gemm_single(
-            context, true, false, 1.0f, first > 0 ? 1.0f : h->beta, z, x, h->dw, NULL));
+            context, true, false, 1.0f, first > 0 ? 1.0f : h->beta, p, x, h->dw, NULL));
     if (!clprune__is_absent(h->dx))
-        TRY(clprune__gemm_single(context, false, false, 1.0f, 0.0f, z, h->w,
+        TRY(clprune__gemm_single(context, false, false, 1.0f, 0.0f, p, h->w,
             clprune_mat_rows(h->dx, first, z.rows), NULL));
     return CLPRUNE_SUCCESS;
 }
@@ -179,16 +221,18 @@ static size_t rows_at_once(size_t rows, size_t vocabulary)
 }
 
 clprune_status clprune_token_head(clprune_context *context, size_t batch, float beta,
-    float smoothing, float scale, clprune_mat x, clprune_mat w, clprune_ints labels,
+    float smoothing, float scale, float cap, clprune_mat x, clprune_mat w, clprune_ints labels,
     clprune_mat loss, clprune_mat hit, clprune_mat dx, clprune_mat dw, cl_event *event)
 {
     ENTER(context);
     SCRATCH_SCOPE(context);
     const size_t rows = x.rows, cols = x.cols, vocabulary = w.rows;
     const bool has_hit = !clprune__is_absent(hit);
-    clprune_mat all, z;
+    clprune_mat all, z, p;
     row_losses l;
     TRY(check_smoothing(context, smoothing));
+    REQUIRE(cap >= 0 && isfinite(cap), CLPRUNE_INVALID_ARGUMENT,
+        "cap is %g, expected 0 or a finite number above", (double)cap);
     TRY(check_rows(context, batch, rows, labels, &all));
     enum { X, W, LABELS, LOSS, HIT, DX, DW, ALL };
     const clprune__operand operands[ALL] = {{"x", x, rows, cols},
@@ -197,7 +241,7 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
         {"dx", dx, rows, cols, .optional = true, .in_place = 1u << X},
         {"dw", dw, vocabulary, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOSS, ALL));
-    head h = {beta, smoothing, scale, x, w, {0}, dx, dw, labels, &l};
+    head h = {beta, smoothing, scale, cap, x, w, {0}, dx, dw, labels, &l};
     if (rows == 0 && !clprune__is_absent(dw))
         TRY(clprune__scale(context, beta, dw, NULL));
     if (batch == 0)
@@ -207,7 +251,13 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
     TRY(find_weight(context, batch, rows, labels, h.weight));
     const size_t most = rows_at_once(rows, vocabulary);
     TRY(clprune__scratch_mat(context, most, vocabulary, &z));
-    for (size_t first = 0; first < rows; first += most)
-        TRY(run_rows(context, &h, first, clprune_mat_rows(z, 0, clprune__min(most, rows - first))));
+    p = z;
+    if (cap != 0)
+        TRY(clprune__scratch_mat(context, most, vocabulary, &p));
+    for (size_t first = 0; first < rows; first += most) {
+        const size_t some = clprune__min(most, rows - first);
+        TRY(run_rows(
+            context, &h, first, clprune_mat_rows(z, 0, some), clprune_mat_rows(p, 0, some)));
+    }
     return sum_losses(context, &l, h.weight, loss, hit, event);
 }
