@@ -12,8 +12,8 @@
 #include "trainer/model/net_split.h"
 
 static const char *const names[] = {"gpt_micro", "gpt_mini", "gpt_nano", "gpt2", "gpt2_medium",
-    "gpt2_large", "gpt2_xl", "llama_micro", "smollm2_135m", "tinyllama_1b", "llama2_7b", "folder",
-    NULL};
+    "gpt2_large", "gpt2_xl", "llama_micro", "smollm2_135m", "tinyllama_1b", "llama2_7b",
+    "gemma2_micro", "folder", NULL};
 static const gpt_arch archs[] = {
     {128, 4, 4, 128, 256, 0, 0, 0},
     {192, 6, 6, 256, 256, 0, 0, 0},
@@ -26,6 +26,9 @@ static const gpt_arch archs[] = {
     {576, 30, 9, 2048, 49152, 3, 1536, 1e5f},
     {2048, 22, 32, 2048, 32000, 4, 5632, 1e4f, true},
     {4096, 32, 32, 4096, 32000, 32, 11008, 1e4f, true},
+    {128, 4, 4, 128, 256, 2, 344, 1e4f, .head = 48, .gelu = true, .norms_behind = true, .less = 1,
+        .embedding = 11.3137085f, /* sqrt(128) */
+        .cap = 50, .logit_cap = 30},
 };
 
 /* --arch folder: of --model, which a process has once. */
