@@ -105,14 +105,18 @@ prompt 2 ": empty is empty" @empty
 ends 2 "gpt-train: --prompt: the model has 50257 tokens, and no texts of them" "$gpt" --arch gpt2 --context 16 --steps 1 --sample 1 --prompt x
 
 # Training, to the end and in two parts, and adapters.
-make m llama-tied
-tuned="--model m/model.gguf $small --epochs 2 --lora 2 --base-bits 8"
-run $tuned --output-dir whole --adapters adapters
+for model in phi3-long:qkv_proj gemma2:q_proj llama-tied:q_proj; do
+    make m ${model%:*}
+    tuned="--model m/model.gguf $small --epochs 2 --lora 2 --base-bits 4 --activations least"
+    rm -rf whole part adapters
+    run $tuned --output-dir whole --adapters adapters
+    grep -q "\"model.layers.0.self_attn.${model#*:}\"" adapters/adapter_config.json || fail "$model: $(cat adapters/adapter_config.json)"
+    run $tuned --steps 4 --output-dir part
+    run --resume part/last.ckpt
+    cut -d, -f1-5 whole/log.csv >have
+    cut -d, -f1-5 part/log.csv | cmp -s - have || fail "$model: a resumed run of a file gives another log"
+done
 grep -q modules_to_save adapters/adapter_config.json || fail "there are no adapters"
-run $tuned --steps 4 --output-dir part
-run --resume part/last.ckpt
-cut -d, -f1-5 whole/log.csv >have
-cut -d, -f1-5 part/log.csv | cmp -s - have || fail "a resumed run of a file gives another log"
 ends 2 "gpt-train: --export m/model.gguf: it is the file of --import" "$gpt" $tuned --steps 1 --export m/model.gguf
 
 # without MODEL CHANGE PATTERN: the file after a change is refused for its sizes. weights: for its weights.
