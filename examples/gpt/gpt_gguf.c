@@ -7,66 +7,6 @@
 #include "gpt_rope.h"
 #include "trainer/files/tensors/gguf_file.h"
 
-/* ---- names -------------------------------------------------------------------------------------
- * The last row of a block's tensors has those that the model lacks: they are then beside others of
- * the block, and refused. So are factors of rotary positions, unless the model has them.
- */
-
-#define LLAMA_NAMES                                                                                \
-    {"token_embd.", "model.embed_tokens."},                                                        \
-        {"blk.*.attn_norm.", "model.layers.*.input_layernorm."},                                   \
-        {"blk.*.attn_q.", "model.layers.*.self_attn.q_proj."},                                     \
-        {"blk.*.attn_k.", "model.layers.*.self_attn.k_proj."},                                     \
-        {"blk.*.attn_v.", "model.layers.*.self_attn.v_proj."},                                     \
-        {"blk.*.attn_q_norm.", "model.layers.*.self_attn.q_norm."},                                \
-        {"blk.*.attn_k_norm.", "model.layers.*.self_attn.k_norm."},                                \
-        {"blk.*.attn_output.", "model.layers.*.self_attn.o_proj."},                                \
-        {"blk.*.attn_rot_embd.", "model.layers.*.self_attn.rotary_emb."},                          \
-        {"blk.*.ffn_norm.", "model.layers.*.post_attention_layernorm."},                           \
-        {"blk.*.ffn_gate.", "model.layers.*.mlp.gate_proj."},                                      \
-        {"blk.*.ffn_up.", "model.layers.*.mlp.up_proj."},                                          \
-        {"blk.*.ffn_down.", "model.layers.*.mlp.down_proj."}, {"output_norm.", "model.norm."},     \
-        {"output.", "lm_head."}, {"rope_", "model.rope_"}, {"blk.*.", "model.layers.*."},          \
-    {                                                                                              \
-        NULL, NULL                                                                                 \
-    }
-
-/* The first row that fits counts. */
-static const char *const llama_names[][2] = {LLAMA_NAMES};
-static const char *const phi3_names[][2] = {
-    {"blk.*.attn_qkv.", "model.layers.*.self_attn.qkv_proj."},
-    {"blk.*.ffn_up.", "model.layers.*.mlp.gate_up_proj."}, LLAMA_NAMES};
-static const char *const gemma2_names[][2] = {
-    {"blk.*.post_attention_norm.", "model.layers.*.post_attention_layernorm."},
-    {"blk.*.ffn_norm.", "model.layers.*.pre_feedforward_layernorm."},
-    {"blk.*.post_ffw_norm.", "model.layers.*.post_feedforward_layernorm."}, LLAMA_NAMES};
-
-/* The converter interleaves the halves of each head of llama alone. */
-static const char *const llama_pairs[][2] = {{"blk.*.attn_q.", "llama.attention.head_count"},
-    {"blk.*.attn_k.", "llama.attention.head_count_kv"}, {NULL, NULL}};
-
-static const char *const gpt2_names[][2] = {
-    {"token_embd.", "wte."},
-    {"position_embd.", "wpe."},
-    {"blk.*.attn_norm.", "h.*.ln_1."},
-    {"blk.*.attn_qkv.", "h.*.attn.c_attn."},
-    {"blk.*.attn_output.", "h.*.attn.c_proj."},
-    {"blk.*.ffn_norm.", "h.*.ln_2."},
-    {"blk.*.ffn_up.", "h.*.mlp.c_fc."},
-    {"blk.*.ffn_down.", "h.*.mlp.c_proj."},
-    {"output_norm.", "ln_f."},
-    {"output.", "lm_head."},
-    {"blk.*.", "h.*."},
-    {NULL, NULL},
-};
-
-const trainer_gguf gpt_ggufs[] = {{"llama", llama_names, llama_pairs}, {"qwen2", llama_names, NULL},
-    {"qwen3", llama_names, NULL}, {"phi3", phi3_names, NULL}, {"gemma", llama_names, NULL},
-    {"gemma2", gemma2_names, NULL}, {"gpt2", gpt2_names, NULL}, {NULL, NULL, NULL}};
-
-/* ---- sizes -------------------------------------------------------------------------------------
- */
-
 /* Keys behind the architecture's name: those that are read, or say nothing of what is computed; of
  * one architecture, or of all. */
 static const struct {
@@ -170,50 +110,57 @@ static bool take_factors(const source *s, const gguf_tensor *factors, gpt_arch *
     return good;
 }
 
-/* As llama.cpp: a factor for all pairs, unless its type is none; or factors of each, which Phi-3
- * has for texts up to its original length. */
+/* Whether the file's scaling is of a kind that is known here; *factor: of all pairs. As llama.cpp,
+ * a file without a type has one for all pairs. */
+static bool take_scaling(const source *s, bool phi3, double *factor)
+{
+    const char *type = gguf_text(&s->file, key_of(s, "rope.scaling.type"), "linear");
+    const bool linear = type != NULL && strcmp(type, "linear") == 0;
+    *factor = linear ? gguf_number(&s->file, key_of(s, "rope.scaling.factor"), 1) : 1;
+    if (linear ||
+        (type != NULL && (strcmp(type, "none") == 0 || (phi3 && strcmp(type, "longrope") == 0))))
+        return true;
+    (void)snprintf(what, sizeof what, "its %s is %.60s, expected none or linear",
+        key_of(s, "rope.scaling.type"), type != NULL ? type : "no text");
+    return false;
+}
+
+/* Llama 3 has factors of each pair; Phi-3 two of each, of which the short one is for texts up to
+ * its original length. */
 static bool take_rotary(const source *s, gpt_arch *a)
 {
     const bool phi3 = strcmp(s->kind, "phi3") == 0;
-    const char *type = gguf_text(&s->file, key_of(s, "rope.scaling.type"), "linear");
     const gguf_tensor *freqs = gguf_find_tensor(&s->file, "rope_freqs.weight"),
-                      *factors = gguf_find_tensor(&s->file, "rope_factors_short.weight");
-    const bool none = type != NULL && strcmp(type, "none") == 0;
-    const bool longer = type != NULL && phi3 && strcmp(type, "longrope") == 0;
-    if (type == NULL || !(none || longer || strcmp(type, "linear") == 0)) {
-        (void)snprintf(what, sizeof what, "its %s is %.60s, expected none or linear",
-            key_of(s, "rope.scaling.type"), type != NULL ? type : "no text");
-        return false;
-    }
-    const double factor =
-        none || longer ? 1 : gguf_number(&s->file, key_of(s, "rope.scaling.factor"), 1);
+                      *near = gguf_find_tensor(&s->file, "rope_factors_short.weight"),
+                      *far = gguf_find_tensor(&s->file, "rope_factors_long.weight");
     const double rotary = gguf_number(&s->file, key_of(s, "rope.scaling.attn_factor"), 1);
+    double factor;
+    size_t length;
+    if (!take_scaling(s, phi3, &factor))
+        return false;
     if (!(factor > 0 && factor < 1e9 && rotary > 0 && rotary < 1e9)) {
         (void)snprintf(
             what, sizeof what, "its rotary positions are scaled by %g and %g", factor, rotary);
         return false;
     }
-    const bool any_long = gguf_find_tensor(&s->file, "rope_factors_long.weight") != NULL;
     if ((freqs != NULL && strcmp(s->kind, "llama") != 0) ||
-        ((factors != NULL || any_long) && !phi3) || any_long != (factors != NULL)) {
+        ((near != NULL || far != NULL) && !(phi3 && near != NULL && far != NULL))) {
         (void)snprintf(what, sizeof what, "its %s scales rotary positions",
             freqs != NULL ? freqs->name : "rope_factors");
         return false;
     }
-    if (factor == 1 && rotary == 1 && freqs == NULL && factors == NULL)
+    if (factor == 1 && rotary == 1 && freqs == NULL && near == NULL)
         return true;
     gpt_rope_begin(a);
     a->rotary_factor = (float)rotary;
     for (size_t i = 0; i < gpt_rope_pairs(a); ++i)
         a->frequencies[i] /= factor;
-    if (factors != NULL) {
-        size_t length;
-        if (!take_size(s, "rope.scaling.original_context_length", NAN, &length))
-            return false;
+    if (near != NULL && !take_size(s, "rope.scaling.original_context_length", NAN, &length))
+        return false;
+    if (near != NULL)
         gpt_limit(a, length);
-    }
-    return freqs == NULL && factors == NULL ? true
-                                            : take_factors(s, freqs != NULL ? freqs : factors, a);
+    return (freqs == NULL || take_factors(s, freqs, a)) &&
+           (near == NULL || take_factors(s, near, a));
 }
 
 /* The vocabulary, and what else its tensors say. */
