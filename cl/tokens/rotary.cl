@@ -3,16 +3,23 @@
  *     table    table[q][i] = cos t,  table[q][half + i] = sin t,  t = (from + q) * f[i], i < half
  *              f[i] in turns is first * ratio^i; both factors are 64-bit fractions of 1, so that the product wraps
  *              to a part of a turn without error
+ *              or f[i] = first from the 32-bit words 2 i (low) and 2 i + 1 of `turns`, and both times factor: table_of
  *     turn     of head h of row r, with q = r % tokens, a = x[h * head_cols + i], b = x[h * head_cols + half + i]:
  *                  y[h * head_cols + i]        = a * cos t - b * sin t
  *                  y[h * head_cols + half + i] = b * cos t + a * sin t;    BACK turns by -t
  *              ADJACENT: the columns 2 i and 2 i + 1 of a head in place of i and half + i
  *
- * table: a work-item takes an element i, and all q. turn: row-wise, see rowwise.clh, over (rows * heads) x half.
+ * table, table_of: a work-item takes an element i, and all q. turn: row-wise, see rowwise.clh, over (rows * heads) x half.
  * y may be x. No local memory. BACK, ADJACENT: 0 or 1. */
 #include "prelude/rowwise.clh"
 
 #ifndef BACK
+/* (from + q) turns, of half a turn, in [-1, 1) */
+static inline float angle_of(const ulong q, const ulong turns)
+{
+    return (float)(long)(q * turns) * 0x1p-63f;
+}
+
 KERNEL_OF(LOCAL) rotary_table(
     ROWWISE_SIZES, const ulong from, const ulong first, const ulong ratio, MAT_OUT(table))
 {
@@ -24,10 +31,21 @@ KERNEL_OF(LOCAL) rotary_table(
                     turns = mul_hi(turns, power);
                 power = mul_hi(power, power);
             }
-            /* of half a turn, in [-1, 1) */
-            const float angle = (float)(long)((from + q) * turns) * 0x1p-63f;
+            const float angle = angle_of(from + q, turns);
             AT(table, q, i) = cospi(angle);
             AT(table, q, cols + i) = sinpi(angle);
+        }
+}
+
+KERNEL_OF(LOCAL) rotary_table_of(
+    ROWWISE_SIZES, const ulong from, const float factor, MAT_IN(turns), MAT_OUT(table))
+{
+    FOR_ROWS(q)
+        for (ulong i = get_local_id(0); i < cols; i += LOCAL) {
+            global const uint *words = (global const uint *)ROW(turns, 0) + 2 * i;
+            const float angle = angle_of(from + q, (ulong)words[1] << 32 | words[0]);
+            AT(table, q, i) = factor * cospi(angle);
+            AT(table, q, cols + i) = factor * sinpi(angle);
         }
 }
 #else

@@ -1,15 +1,16 @@
 /* Gated unit.
  *
- *     forward    y[r][c] = silu(a) * b
- *     backward   dx[r][c] = dy[r][c] * b * silu'(a),  dx[r][cols + c] = dy[r][c] * silu(a)
+ *     forward    y[r][c] = f(a) * b
+ *     backward   dx[r][c] = dy[r][c] * b * f'(a),  dx[r][cols + c] = dy[r][c] * f(a)
  *     with       a = x[r][c],  b = x[r][cols + c]
  *
- * Row-wise over y, see rowwise.clh. dx may be x. No local memory. ACTIVATION: 3, for activation.clh. */
+ * Row-wise over y, see rowwise.clh. dx may be x. No local memory. ACTIVATION: f,
+ * of activation.clh; 3 is SwiGLU's. */
 #include "prelude/rowwise.clh"
 #include "layers/activation.clh"
 
-#if ACTIVATION != 3
-#error "swiglu.cl needs ACTIVATION 3"
+#ifndef ACTIVATION
+#error "swiglu.cl needs ACTIVATION"
 #endif
 
 #define GET_B(r, c)    load_part(ROW(x, r) + cols + (c), cols - (c), 0)
@@ -24,7 +25,7 @@ KERNEL_OF(LOCAL) swiglu_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTR
         }
 }
 
-/* Forward: y = silu(a) * b. */
+/* Forward: y = f(a) * b. */
 KERNEL_OF(LOCAL) swiglu_backward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(dy), MAT_OUT(dx))
 {
     FOR_ROWS(r)

@@ -5,36 +5,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpt_rope.h"
 #include "trainer/files/json_file.h"
 #include "trainer/files/plain_file.h"
+
+/* Kinds of models with the same fields of config.json. */
+enum { LLAMA = 1, PHI3 = 2, GEMMA = 4, GEMMA2 = 8, GPT2 = 16 };
 
 /* A kind of model, by model_type: what is its own where config.json says nothing. */
 typedef struct kind_row {
     const char *type;
-    double theta, eps, tied, qkv_bias, head; /* head: columns; 0: dim / heads */
-    bool head_norms;
+    unsigned family;
+    double theta, eps;
+    bool tied, qkv_bias, head_norms, windowed; /* windowed: sliding_window counts */
+    double head, window;                       /* head: columns; 0: dim / heads */
 } kind_row;
 
-static const kind_row kinds[] = {{"llama", 1e4, 1e-6, 0, 0, 0, false},
-    {"mistral", 1e4, 1e-6, 0, 0, 0, false}, {"qwen2", 1e4, 1e-6, 0, 1, 0, false},
-    {"qwen3", 1e4, 1e-6, 0, 0, 128, true}, {"gpt2", 0, 1e-5, 1, 1, 0, false}};
+static const kind_row kinds[] = {{"llama", LLAMA, 1e4, 1e-6},
+    {"mistral", LLAMA, 1e4, 1e-6, .windowed = true, .window = 4096},
+    {"qwen2", LLAMA, 1e4, 1e-6, .qkv_bias = true},
+    {"qwen3", LLAMA, 1e4, 1e-6, .head_norms = true, .head = 128},
+    {"phi3", PHI3, 1e4, 1e-5, .windowed = true},
+    {"gemma", GEMMA, 1e4, 1e-6, .tied = true, .head = 256},
+    {"gemma2", GEMMA2, 1e4, 1e-6, .tied = true, .windowed = true, .head = 256, .window = 4096},
+    {"gpt2", GPT2, 0, 1e-5, .tied = true}};
 
-/* What must have one value. */
+/* What must have one value, or one of two. */
 static const struct {
-    const char *name, *usual, *want;
-    bool gpt2;
-} texts[] = {{"hidden_act", "silu", "silu", false},
-    {"rope_scaling.rope_type", "default", "default", false},
-    {"rope_scaling.type", "default", "default", false},
-    {"rope_parameters.rope_type", "default", "default", false},
-    {"activation_function", "gelu_new", "gelu_new", true}};
+    const char *name, *usual, *want, *other;
+    unsigned families;
+} texts[] = {{"hidden_act", "silu", "silu", NULL, LLAMA | PHI3},
+    {"hidden_act", "gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu", GEMMA},
+    {"hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh", NULL, GEMMA | GEMMA2},
+    {"activation_function", "gelu_new", "gelu_new", NULL, GPT2}};
 static const struct {
     const char *name;
     double want;
-    bool gpt2;
-} flags[] = {{"mlp_bias", 0, false}, {"use_sliding_window", 0, false},
-    {"scale_attn_weights", 1, true}, {"scale_attn_by_inverse_layer_idx", 0, true},
-    {"reorder_and_upcast_attn", 0, true}, {"add_cross_attention", 0, true}};
+    unsigned families;
+} flags[] = {{"mlp_bias", 0, LLAMA}, {"use_sliding_window", 0, LLAMA}, {"attention_bias", 0, PHI3},
+    {"use_bidirectional_attention", 0, GEMMA | GEMMA2}, {"scale_attn_weights", 1, GPT2},
+    {"scale_attn_by_inverse_layer_idx", 0, GPT2}, {"reorder_and_upcast_attn", 0, GPT2},
+    {"add_cross_attention", 0, GPT2}};
 
 static char wrong[512], what[256]; /* what: behind the file's name */
 
@@ -49,24 +60,33 @@ static bool take_size(const json_file *c, const char *name, double usual, size_t
     return good;
 }
 
-static bool is_plain(const json_file *c, bool gpt2)
+static bool is_plain(const json_file *c, unsigned family)
 {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
         const char *text = json_file_text(c, texts[i].name, texts[i].usual);
-        if (texts[i].gpt2 == gpt2 && (text == NULL || strcmp(text, texts[i].want) != 0)) {
+        const bool good =
+            text != NULL && (strcmp(text, texts[i].want) == 0 ||
+                                (texts[i].other != NULL && strcmp(text, texts[i].other) == 0));
+        if ((texts[i].families & family) != 0 && !good) {
             (void)snprintf(what, sizeof what, "its %s is %.60s, expected %s", texts[i].name,
                 text != NULL ? text : "no text", texts[i].want);
             return false;
         }
     }
     for (size_t i = 0; i < sizeof flags / sizeof *flags; ++i)
-        if (flags[i].gpt2 == gpt2 &&
+        if ((flags[i].families & family) != 0 &&
             json_file_number(c, flags[i].name, flags[i].want) != flags[i].want) {
             (void)snprintf(what, sizeof what, "its %s is not %s", flags[i].name,
                 flags[i].want != 0 ? "true" : "false");
             return false;
         }
     return true;
+}
+
+/* A number; null is 0, but what is not there is `usual`. */
+static double number_or(const json_file *c, const char *name, double usual)
+{
+    return json_file_number(c, name, json_file_has(c, name) ? 0 : usual);
 }
 
 static bool take_gpt2(const json_file *c, gpt_arch *a)
@@ -80,9 +100,47 @@ static bool take_gpt2(const json_file *c, gpt_arch *a)
     return false;
 }
 
+/* The columns of a head that rotate, and their angles. */
+static bool take_rotary(const json_file *c, unsigned family, gpt_arch *a)
+{
+    const double part = json_file_number(c, "rope_parameters.partial_rotary_factor",
+        json_file_number(c, "rope_scaling.partial_rotary_factor",
+            json_file_number(c, "partial_rotary_factor", 1)));
+    a->turned = family == PHI3 && part > 0 ? (size_t)(part * (double)a->head) : a->head;
+    if (!(part > 0 && part <= 1) || (part != 1 && family != PHI3) || a->turned == 0) {
+        (void)snprintf(what, sizeof what, "its partial_rotary_factor is %g%s", part,
+            family == PHI3 ? "" : ", expected 1");
+        return false;
+    }
+    const char *text =
+        a->turned % 2 == 0 && a->turned <= 2 * GPT_PAIRS ? gpt_rope_read(c, a) : NULL;
+    if (text != NULL)
+        (void)snprintf(what, sizeof what, "%s", text);
+    return text == NULL;
+}
+
+/* What Gemma has beside Llama. */
+static bool take_gemma(const json_file *c, unsigned family, gpt_arch *a)
+{
+    const double scalar = json_file_number(c, "query_pre_attn_scalar", 256);
+    const double cap = number_or(c, "attn_logit_softcapping", 50);
+    const double logit_cap = number_or(c, "final_logit_softcapping", 30);
+    gpt_gemma(a, family == GEMMA2);
+    if (family != GEMMA2)
+        return true;
+    a->cap = (float)cap;
+    a->logit_cap = (float)logit_cap;
+    gpt_rope_queries(a, scalar);
+    if (cap >= 0 && cap < 1e9 && logit_cap >= 0 && logit_cap < 1e9 && scalar > 0 && scalar < 1e9)
+        return true;
+    (void)snprintf(what, sizeof what,
+        "it has caps of %g and %g, and divides scores by the root of %g", cap, logit_cap, scalar);
+    return false;
+}
+
 static bool take_llama(const json_file *c, const kind_row *kind, gpt_arch *a)
 {
-    size_t window;
+    size_t window = 0;
     if (!take_size(c, "hidden_size", NAN, &a->dim) ||
         !take_size(c, "num_hidden_layers", NAN, &a->depth) ||
         !take_size(c, "num_attention_heads", NAN, &a->heads) ||
@@ -91,22 +149,28 @@ static bool take_llama(const json_file *c, const kind_row *kind, gpt_arch *a)
         !take_size(c, "max_position_embeddings", 2048, &a->context) ||
         !take_size(c, "head_dim", kind->head > 0 ? kind->head : (double)a->dim / (double)a->heads,
             &a->head) ||
-        !take_size(c, "sliding_window", (double)a->context, &window))
+        (kind->windowed && number_or(c, "sliding_window", kind->window) != 0 &&
+            !take_size(c, "sliding_window", kind->window, &window)))
         return false;
-    if (window < a->context && strcmp(kind->type, "mistral") == 0)
-        a->context = window; /* within it, each token sees all before it */
-    const double theta = json_file_number(
-        c, "rope_theta", json_file_number(c, "rope_parameters.rope_theta", kind->theta));
+    const double theta = json_file_number(c, "rope_parameters.rope_theta",
+        json_file_number(
+            c, "rope_scaling.rope_theta", json_file_number(c, "rope_theta", kind->theta)));
     a->theta = (float)theta;
+    a->joint = kind->family == PHI3;
     a->out_bias = json_file_number(c, "attention_bias", 0) == 1;
-    a->qkv_bias = a->out_bias || kind->qkv_bias == 1;
+    a->qkv_bias = a->out_bias || kind->qkv_bias;
     a->head_norms = kind->head_norms;
-    if (a->heads % a->kv_heads == 0 && a->head % 2 == 0 && theta > 1)
-        return true;
-    (void)snprintf(what, sizeof what,
-        "it has %zu heads of %zu, %zu of keys, and theta %g, which do not go with each other",
-        a->heads, a->head, a->kv_heads, theta);
-    return false;
+    if (a->heads % a->kv_heads != 0 || a->head % 2 != 0 || !(theta > 1) || !isfinite(a->theta)) {
+        (void)snprintf(what, sizeof what,
+            "it has %zu heads of %zu, %zu of keys, and theta %g, which do not go with each other",
+            a->heads, a->head, a->kv_heads, theta);
+        return false;
+    }
+    if (!take_rotary(c, kind->family, a))
+        return false;
+    if (window > 0)
+        gpt_limit(a, window); /* within it, each token sees all before it */
+    return (kind->family & (GEMMA | GEMMA2)) == 0 || take_gemma(c, kind->family, a);
 }
 
 static bool take(const json_file *c, gpt_arch *a)
@@ -117,16 +181,18 @@ static bool take(const json_file *c, gpt_arch *a)
         ++k;
     if (k == sizeof kinds / sizeof *kinds) {
         (void)snprintf(what, sizeof what,
-            "its model_type is %.60s, expected llama, mistral, qwen2, qwen3 or gpt2",
+            "its model_type is %.60s, expected llama, mistral, qwen2, qwen3, phi3, gemma, gemma2 "
+            "or "
+            "gpt2",
             type != NULL ? type : "no text");
         return false;
     }
-    const bool gpt2 = kinds[k].theta == 0;
+    const bool gpt2 = kinds[k].family == GPT2;
     const double eps =
         json_file_number(c, gpt2 ? "layer_norm_epsilon" : "rms_norm_eps", kinds[k].eps);
     a->eps = (float)eps;
     a->untied = json_file_number(c, "tie_word_embeddings", kinds[k].tied) != 1;
-    if (!take_size(c, "vocab_size", NAN, &a->vocabulary) || !is_plain(c, gpt2) ||
+    if (!take_size(c, "vocab_size", NAN, &a->vocabulary) || !is_plain(c, kinds[k].family) ||
         !(gpt2 ? take_gpt2(c, a) : take_llama(c, &kinds[k], a)))
         return false;
     if (a->eps > 0 && eps < 1 && (a->head > 0 || a->dim % a->heads == 0))
@@ -134,6 +200,14 @@ static bool take(const json_file *c, gpt_arch *a)
     (void)snprintf(what, sizeof what, "it has %zu heads for a width of %zu, and norms add %g",
         a->heads, a->dim, eps);
     return false;
+}
+
+void gpt_gemma(gpt_arch *a, bool second)
+{
+    a->gelu = true;
+    a->less = 1;
+    a->embedding = sqrtf((float)a->dim);
+    a->norms_behind = second;
 }
 
 const char *gpt_config_read(const char *folder, gpt_arch *arch)

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { GPT_PAIRS = 256 }; /* of a head that rotate, at most */
+
 typedef struct gpt_arch {
     size_t dim, depth, heads, context, vocabulary;
     size_t kv_heads, hidden; /* of Llama; else 0 */
@@ -15,7 +17,31 @@ typedef struct gpt_arch {
     float eps;               /* of norms; 0: 1e-5 */
     size_t head;             /* columns of a head; 0: dim / heads */
     bool head_norms;         /* Qwen3's, of each head of q and k */
+    bool joint;              /* Phi-3: q, k and v are one matrix of files, and gate and up */
+    bool gelu;               /* Gemma: gates of GELU by tanh; else of SiLU */
+    bool norms_behind;       /* Gemma 2: of what attention and MLP give, too */
+    float less;              /* Gemma: by which norms in files are less, but in GGUF files */
+    float embedding;         /* factor of embeddings; 0: 1 */
+    float cap, logit_cap;    /* of scores, and of logits; 0: none */
+    size_t turned;           /* columns of a head that rotate; 0: all */
+    /* Scaled rotary positions: angles of pairs in row 1, and a factor of what rotates; 0: theta's.
+     */
+    double frequencies[GPT_PAIRS];
+    float rotary_factor;
+    size_t most; /* tokens, more of which it would compute as another model; 0: any number */
 } gpt_arch;
+
+/* The model is itself up to `most` tokens. */
+static inline void gpt_limit(gpt_arch *a, size_t most)
+{
+    if (a->most == 0 || most < a->most)
+        a->most = most;
+    if (a->context > most)
+        a->context = most;
+}
+
+/* What Gemma is beside Llama, once its width is set; without caps. */
+void gpt_gemma(gpt_arch *a, bool second);
 
 /* Reads FOLDER/config.json. Returns NULL, or one phrase that says what is wrong, for a model that
  * gpt.c would compute as another one, too; the next call overwrites it. */

@@ -4,73 +4,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gpt_rope.h"
 #include "trainer/files/tensors/gguf_file.h"
 
-/* ---- names -------------------------------------------------------------------------------------
- * The last row of a block's tensors has those that the model lacks: they are then beside others of
- * the block, and refused. So are frequencies of rotary positions other than theta's, rope_freqs.
- */
-
-static const char *const llama_names[][2] = {
-    {"token_embd.", "model.embed_tokens."},
-    {"blk.*.attn_norm.", "model.layers.*.input_layernorm."},
-    {"blk.*.attn_q.", "model.layers.*.self_attn.q_proj."},
-    {"blk.*.attn_k.", "model.layers.*.self_attn.k_proj."},
-    {"blk.*.attn_v.", "model.layers.*.self_attn.v_proj."},
-    {"blk.*.attn_q_norm.", "model.layers.*.self_attn.q_norm."},
-    {"blk.*.attn_k_norm.", "model.layers.*.self_attn.k_norm."},
-    {"blk.*.attn_output.", "model.layers.*.self_attn.o_proj."},
-    {"blk.*.attn_rot_embd.", "model.layers.*.self_attn.rotary_emb."},
-    {"blk.*.ffn_norm.", "model.layers.*.post_attention_layernorm."},
-    {"blk.*.ffn_gate.", "model.layers.*.mlp.gate_proj."},
-    {"blk.*.ffn_up.", "model.layers.*.mlp.up_proj."},
-    {"blk.*.ffn_down.", "model.layers.*.mlp.down_proj."},
-    {"output_norm.", "model.norm."},
-    {"output.", "lm_head."},
-    {"rope_freqs.", "model.rope_freqs."},
-    {"blk.*.", "model.layers.*."},
-    {NULL, NULL},
-};
-
-/* The converter interleaves the halves of each head of llama, but not of qwen2 and qwen3. */
-static const char *const llama_pairs[][2] = {{"blk.*.attn_q.", "llama.attention.head_count"},
-    {"blk.*.attn_k.", "llama.attention.head_count_kv"}, {NULL, NULL}};
-
-static const char *const gpt2_names[][2] = {
-    {"token_embd.", "wte."},
-    {"position_embd.", "wpe."},
-    {"blk.*.attn_norm.", "h.*.ln_1."},
-    {"blk.*.attn_qkv.", "h.*.attn.c_attn."},
-    {"blk.*.attn_output.", "h.*.attn.c_proj."},
-    {"blk.*.ffn_norm.", "h.*.ln_2."},
-    {"blk.*.ffn_up.", "h.*.mlp.c_fc."},
-    {"blk.*.ffn_down.", "h.*.mlp.c_proj."},
-    {"output_norm.", "ln_f."},
-    {"output.", "lm_head."},
-    {"blk.*.", "h.*."},
-    {NULL, NULL},
-};
-
-const trainer_gguf gpt_ggufs[] = {{"llama", llama_names, llama_pairs}, {"qwen2", llama_names, NULL},
-    {"qwen3", llama_names, NULL}, {"gpt2", gpt2_names, NULL}, {NULL, NULL, NULL}};
-
-/* ---- sizes -------------------------------------------------------------------------------------
- */
-
-/* Keys behind the architecture's name: those that are read, or say nothing of what is computed. */
-static const char *const known[] = {"block_count", "context_length", "embedding_length",
-    "feed_forward_length", "vocab_size", "tensor_data_layout", "attention.head_count",
-    "attention.head_count_kv", "attention.key_length", "attention.value_length",
-    "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon", "attention.sliding_window",
-    "rope.dimension_count", "rope.freq_base", "rope.scaling.type",
-    "rope.scaling.original_context_length", "rope.scaling.finetuned"};
+/* Keys behind the architecture's name: those that are read, or say nothing of what is computed; of
+ * one architecture, or of all. */
+static const struct {
+    const char *key, *only;
+} known[] = {{"block_count", NULL}, {"context_length", NULL}, {"embedding_length", NULL},
+    {"feed_forward_length", NULL}, {"vocab_size", NULL}, {"tensor_data_layout", NULL},
+    {"attention.head_count", NULL}, {"attention.head_count_kv", NULL},
+    {"attention.key_length", NULL}, {"attention.value_length", NULL},
+    {"attention.layer_norm_rms_epsilon", NULL}, {"attention.layer_norm_epsilon", NULL},
+    {"attention.sliding_window", NULL}, {"rope.dimension_count", NULL}, {"rope.freq_base", NULL},
+    {"rope.scaling.type", NULL}, {"rope.scaling.factor", NULL},
+    {"rope.scaling.original_context_length", NULL}, {"rope.scaling.finetuned", NULL},
+    {"rope.scaling.attn_factor", "phi3"}, {"attn_logit_softcapping", "gemma2"},
+    {"final_logit_softcapping", "gemma2"}};
 
 /* Those that must have one value. */
 static const struct {
     const char *key;
     double want;
-} fixed[] = {{"rope.scaling.factor", 1}, {"rope.scale_linear", 1}, {"expert_count", 0},
-    {"expert_used_count", 0}, {"use_parallel_residual", 0}, {"attention.causal", 1}};
+} fixed[] = {{"rope.scale_linear", 1}, {"expert_count", 0}, {"expert_used_count", 0},
+    {"use_parallel_residual", 0}, {"attention.causal", 1}, {"rope.scaling.attn_factor", 1}};
 
 static char wrong[512], what[256]; /* what: behind the file's name */
 
@@ -108,7 +65,9 @@ static bool is_plain(const source *s)
         if (strncmp(v->key, s->kind, length) != 0 || v->key[length] != '.')
             continue;
         const char *name = v->key + length + 1;
-        while (k < sizeof known / sizeof *known && strcmp(known[k], name) != 0)
+        while (k < sizeof known / sizeof *known &&
+               (strcmp(known[k].key, name) != 0 ||
+                   (known[k].only != NULL && strcmp(known[k].only, s->kind) != 0)))
             ++k;
         while (m < sizeof fixed / sizeof *fixed && strcmp(fixed[m].key, name) != 0)
             ++m;
@@ -124,21 +83,89 @@ static bool is_plain(const source *s)
             return false;
         }
     }
-    const char *scaling = gguf_text(&s->file, key_of(s, "rope.scaling.type"), "none");
-    if (scaling != NULL && strcmp(scaling, "none") == 0)
+    return true;
+}
+
+/* Divides the frequencies by a tensor. */
+static bool take_factors(const source *s, const gguf_tensor *factors, gpt_arch *a)
+{
+    float values[GPT_PAIRS];
+    fault f = {0};
+    const size_t pairs = gpt_rope_pairs(a);
+    bool good = factors->rank == 1 && factors->shape[0] == pairs;
+    if (!good)
+        (void)snprintf(what, sizeof what, "its %s is no row of %zu", factors->name, pairs);
+    else if (!gguf_read(&s->file, factors, 0, values, &f)) {
+        (void)snprintf(what, sizeof what, "%.250s", f.text);
+        return false;
+    }
+    for (size_t i = 0; good && i < pairs; ++i) {
+        good = values[i] > 0 && isfinite(values[i]);
+        a->frequencies[i] /= (double)values[i];
+        if (!good)
+            (void)snprintf(what, sizeof what,
+                "its %s has a factor of %g, expected a number above 0", factors->name,
+                (double)values[i]);
+    }
+    return good;
+}
+
+/* Whether the file's scaling is of a kind that is known here; *factor: of all pairs. As llama.cpp,
+ * a file without a type has one for all pairs. */
+static bool take_scaling(const source *s, bool phi3, double *factor)
+{
+    const char *type = gguf_text(&s->file, key_of(s, "rope.scaling.type"), "linear");
+    const bool linear = type != NULL && strcmp(type, "linear") == 0;
+    *factor = linear ? gguf_number(&s->file, key_of(s, "rope.scaling.factor"), 1) : 1;
+    if (linear ||
+        (type != NULL && (strcmp(type, "none") == 0 || (phi3 && strcmp(type, "longrope") == 0))))
         return true;
-    (void)snprintf(what, sizeof what, "its %s is %.60s, expected none",
-        key_of(s, "rope.scaling.type"), scaling != NULL ? scaling : "no text");
+    (void)snprintf(what, sizeof what, "its %s is %.60s, expected none or linear",
+        key_of(s, "rope.scaling.type"), type != NULL ? type : "no text");
     return false;
+}
+
+/* Llama 3 has factors of each pair; Phi-3 two of each, of which the short one is for texts up to
+ * its original length. */
+static bool take_rotary(const source *s, gpt_arch *a)
+{
+    const bool phi3 = strcmp(s->kind, "phi3") == 0;
+    const gguf_tensor *freqs = gguf_find_tensor(&s->file, "rope_freqs.weight"),
+                      *near = gguf_find_tensor(&s->file, "rope_factors_short.weight"),
+                      *far = gguf_find_tensor(&s->file, "rope_factors_long.weight");
+    const double rotary = gguf_number(&s->file, key_of(s, "rope.scaling.attn_factor"), 1);
+    double factor;
+    size_t length;
+    if (!take_scaling(s, phi3, &factor))
+        return false;
+    if (!(factor > 0 && factor < 1e9 && rotary > 0 && rotary < 1e9)) {
+        (void)snprintf(
+            what, sizeof what, "its rotary positions are scaled by %g and %g", factor, rotary);
+        return false;
+    }
+    if ((freqs != NULL && strcmp(s->kind, "llama") != 0) ||
+        ((near != NULL || far != NULL) && !(phi3 && near != NULL && far != NULL))) {
+        (void)snprintf(what, sizeof what, "its %s scales rotary positions",
+            freqs != NULL ? freqs->name : "rope_factors");
+        return false;
+    }
+    if (factor == 1 && rotary == 1 && freqs == NULL && near == NULL)
+        return true;
+    gpt_rope_begin(a);
+    a->rotary_factor = (float)rotary;
+    for (size_t i = 0; i < gpt_rope_pairs(a); ++i)
+        a->frequencies[i] /= factor;
+    if (near != NULL && !take_size(s, "rope.scaling.original_context_length", NAN, &length))
+        return false;
+    if (near != NULL)
+        gpt_limit(a, length);
+    return (freqs == NULL || take_factors(s, freqs, a)) &&
+           (near == NULL || take_factors(s, near, a));
 }
 
 /* The vocabulary, and what else its tensors say. */
 static bool take_tensors(const source *s, gpt_arch *a)
 {
-    if (gguf_find_tensor(&s->file, "rope_freqs.weight") != NULL) {
-        (void)snprintf(what, sizeof what, "its rope_freqs.weight scales rotary positions");
-        return false;
-    }
     const gguf_tensor *table = gguf_find_tensor(&s->file, "token_embd.weight");
     if (table == NULL || table->rank != 2 || table->shape[1] != a->dim || table->shape[0] < 1 ||
         table->shape[0] > (uint64_t)1 << 24) {
@@ -169,30 +196,58 @@ static bool take_gpt2(const source *s, gpt_arch *a)
     return false;
 }
 
+/* What Gemma has beside Llama. Gemma 2 of 27B alone divides scores by other than its heads' root,
+ * which no key says; llama.cpp knows it by its blocks. */
+static bool take_gemma(const source *s, gpt_arch *a)
+{
+    const bool second = strcmp(s->kind, "gemma2") == 0;
+    const double cap = gguf_number(&s->file, key_of(s, "attn_logit_softcapping"), 50);
+    const double logit_cap = gguf_number(&s->file, key_of(s, "final_logit_softcapping"), 30);
+    gpt_gemma(a, second);
+    if (!second)
+        return true;
+    a->cap = (float)cap;
+    a->logit_cap = (float)logit_cap;
+    if (a->depth == 46)
+        gpt_rope_queries(a, (double)a->dim / (double)a->heads);
+    if (cap >= 0 && cap < 1e9 && logit_cap >= 0 && logit_cap < 1e9)
+        return true;
+    (void)snprintf(what, sizeof what, "it has caps of %g and %g", cap, logit_cap);
+    return false;
+}
+
 static bool take_llama(const source *s, gpt_arch *a)
 {
-    size_t value, rotated, window;
+    size_t value, window = 0;
+    const bool phi3 = strcmp(s->kind, "phi3") == 0, gemma = strncmp(s->kind, "gemma", 5) == 0;
     const double head = (double)a->dim / (double)a->heads;
+    const double usual = strcmp(s->kind, "gemma2") == 0 ? 4096 : 0;
     if (!take_size(s, "attention.head_count_kv", (double)a->heads, &a->kv_heads) ||
         !take_size(s, "feed_forward_length", NAN, &a->hidden) ||
         !take_size(s, "attention.key_length", head, &a->head) ||
         !take_size(s, "attention.value_length", (double)a->head, &value) ||
-        !take_size(s, "rope.dimension_count", (double)a->head, &rotated) ||
-        !take_size(s, "attention.sliding_window", (double)a->context, &window))
+        !take_size(s, "rope.dimension_count", (double)a->head, &a->turned) ||
+        (gguf_number(&s->file, key_of(s, "attention.sliding_window"), usual) != 0 &&
+            !take_size(s, "attention.sliding_window", usual, &window)))
         return false;
-    if (window < a->context)
-        a->context = window; /* within it, each token sees all before it */
     const double theta = gguf_number(&s->file, key_of(s, "rope.freq_base"), 1e4);
     a->theta = (float)theta;
+    a->joint = phi3;
     a->head_norms = strcmp(s->kind, "qwen3") == 0;
-    if (value == a->head && rotated == a->head && a->heads % a->kv_heads == 0 && a->head % 2 == 0 &&
-        theta > 1 && isfinite(a->theta))
-        return true;
-    (void)snprintf(what, sizeof what,
-        "it has %zu heads of %zu (values %zu, %zu rotated), %zu of keys, and freq_base %g, which "
-        "do not go with each other",
-        a->heads, a->head, value, rotated, a->kv_heads, theta);
-    return false;
+    if (value != a->head || a->turned > a->head || (a->turned != a->head && !phi3) ||
+        a->heads % a->kv_heads != 0 || a->turned % 2 != 0 || a->turned > 2 * GPT_PAIRS ||
+        !(theta > 1) || !isfinite(a->theta)) {
+        (void)snprintf(what, sizeof what,
+            "it has %zu heads of %zu (values %zu, %zu rotated), %zu of keys, and freq_base %g, "
+            "which do not go with each other",
+            a->heads, a->head, value, a->turned, a->kv_heads, theta);
+        return false;
+    }
+    if (!take_rotary(s, a))
+        return false;
+    if (window > 0)
+        gpt_limit(a, window); /* within it, each token sees all before it */
+    return !gemma || take_gemma(s, a);
 }
 
 static bool take(source *s, gpt_arch *a)
@@ -204,7 +259,9 @@ static bool take(source *s, gpt_arch *a)
         ++table;
     if (table->architecture == NULL) {
         (void)snprintf(what, sizeof what,
-            "its general.architecture is %.60s, expected llama, qwen2, qwen3 or gpt2",
+            "its general.architecture is %.60s, expected llama, qwen2, qwen3, phi3, gemma, gemma2 "
+            "or "
+            "gpt2",
             s->kind != NULL ? s->kind : "no text");
         return false;
     }

@@ -6,7 +6,7 @@
 #include "gpt_config.h"
 #include "trainer/model/trainer_model.h"
 
-/* The names of tensors in files of llama, qwen2, qwen3 and gpt2. */
+/* The names of tensors in files of each architecture. */
 extern const trainer_gguf gpt_ggufs[];
 
 /* Reads the sizes of a file. Returns as gpt_config_read. */

@@ -13,7 +13,7 @@ from torch import Tensor, fx
 
 from clprune_layers import Layers
 from clprune_program import FLOATS, Attention, Axis, Extent, Layer
-from clprune_views import (Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, hides_later, theta_of)
+from clprune_views import (Angles, Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, hides_later, theta_of)
 
 __all__ = ["Attentions"]
 
@@ -103,7 +103,7 @@ class Attentions(Layers):
     def _turns(self, x: View, table: Constant) -> bool:
         """Whether it has a number for each row and feature of a head."""
         shape, last = tuple(table.value.shape), x.groups[-2:]
-        if last not in ((x.rows, x.left[1:]), (x.left[:1], x.left[1:])) or x.theta > 0 or self._parameters_of(table):
+        if last not in ((x.rows, x.left[1:]), (x.left[:1], x.left[1:])) or x.turned > 0 or self._parameters_of(table):
             return False
         rows = x.size(x.rows)
         return shape[-2:] == (rows, x.size(last[1])) if last[0] == x.rows else shape[-3:] == (rows, 1, x.size(last[1]))
@@ -283,7 +283,7 @@ class Attentions(Layers):
 
     def _attend(self, scores: Scores, v: Heads) -> Union[Value, View]:
         q, k, of = scores.q, scores.k, (scores.q, scores.k, v)
-        if not scores.soft or not v.serves(q) or (v.count, v.rows) != (k.count, k.rows) or v.view.theta > 0:
+        if not scores.soft or not v.serves(q) or (v.count, v.rows) != (k.count, k.rows) or v.view.turned > 0:
             raise NotSupported("a product with scores that is not attention's")
         if v.view.scale != 1:
             raise NotSupported("values of attention that are scaled")
@@ -302,7 +302,10 @@ class Attentions(Layers):
             layer = layers[0]
             for other in layers[1:]:
                 layer = self._push("concat", (layer, other), Axis.FEATURES)
-        if q.view.theta > 0:
+        if q.view.turned > 0 and isinstance(q.view.theta, Angles):
+            angles = dataclasses.replace(q.view.theta, adjacent=q.view.adjacent)
+            layer = self._push("rotary_by", (layer,), q.count, k.count, angles)
+        elif q.view.turned > 0:
             layer = self._push("rotary", (layer,), q.count, k.count, q.view.turned, q.view.theta, q.view.adjacent)
         self.attentions += 1
         self.masked += scores.masked
@@ -316,7 +319,7 @@ class Attentions(Layers):
     def _cross(self, scores: Scores, v: Heads, scale: float) -> int:
         """Attention to the rows of another value."""
         q, k = scores.q, scores.k
-        if scores.causal or scores.masked or scores.biases or scores.cap > 0 or q.view.theta > 0:
+        if scores.causal or scores.masked or scores.biases or scores.cap > 0 or q.view.turned > 0:
             raise NotSupported("a mask, a bias, a cap or rotary positions in attention to other rows")
         layer, kv = self._part_of(q.view), k.view.layer
         if abs(scale - 1) >= 1e-6:
@@ -370,7 +373,7 @@ class Attentions(Layers):
 
     def _head_norm(self, x: View, weight: Optional[Constant], eps: float) -> View:
         """Of the features of each head."""
-        if x.theta > 0 or x.repeats > 1 or x.scale != 1:
+        if x.turned > 0 or x.repeats > 1 or x.scale != 1:
             raise NotSupported("a norm of heads behind rotary positions or a scale")
         layer, name = self._part_of(x), self._layer_of(weight)
         heads, features = (x.sizes[axis] for axis in x.left)

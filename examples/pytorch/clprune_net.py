@@ -42,7 +42,7 @@ from clprune_graph import unchanged
 from clprune_inputs import Input, has_types, lengths_of, model_of, parts_of
 from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Program
 from clprune_trace import hooks_of, trace
-from clprune_views import Matrix, Order, Value
+from clprune_views import Angles, Matrix, Order, Value
 
 __all__ = ["Net"]
 
@@ -78,6 +78,8 @@ _Attention = _structure("_NetAttn", heads=c_size_t, kv_heads=c_size_t, queries=c
                         reserved=c_uint64 * 2)
 _Bias = _structure("_NetBias", table=c_char_p, entries=c_size_t, index=c_void_p, masks=c_size_t, mask=c_void_p,
                    reserved=c_uint64 * 2)
+_Angles = _structure("_NetAngles", pairs=c_size_t, frequencies=c_void_p, angles=c_void_p, factor=c_float, adjacent=c_bool,
+                     reserved=c_uint64 * 2)
 _Order = _structure("_PermuteDesc", rank=c_size_t, extents=c_size_t * 8, order=c_size_t * 8)
 _Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool, shares_statistics=c_bool, infers=c_bool,
                    weights_of=c_void_p, rows_at_once=c_size_t, reserved=c_uint64 * 2)
@@ -468,6 +470,8 @@ def _to_c(value: Any) -> Any:
     """An argument of a layer as C has it."""
     if isinstance(value, Attention):
         return byref(_attention_to_c(value))
+    if isinstance(value, Angles):
+        return byref(_angles_to_c(value))
     if isinstance(value, Order):
         rank = len(value.extents)
         return byref(_Order(rank, (c_size_t * 8)(*value.extents), (c_size_t * 8)(*value.order)))
@@ -485,6 +489,15 @@ def _to_c(value: Any) -> Any:
     if isinstance(value, Axis):
         return c_int(value)
     return {bool: c_bool, float: c_float}.get(type(value), c_size_t)(value)
+
+
+def _angles_to_c(value: Angles) -> "_Angles":
+    linear = value.radians.dim() == 1
+    radians = value.radians.to(torch.float64 if linear else torch.float32).contiguous()
+    angles = _Angles(radians.shape[-1], radians.data_ptr() if linear else None, None if linear else radians.data_ptr(),
+                     value.factor, value.adjacent)
+    angles.memory = radians
+    return angles
 
 
 def _attention_to_c(value: Attention) -> "_Attention":

@@ -993,9 +993,9 @@ def _inputs(example: Tensor, mask: Optional[Tensor], samples: int) -> Tuple[Tens
 
 
 # Layers that compute a row of a sample from that row and, in attention, from those of the sample's length.
-_BY_ROW = {"tokens", "rows", "embedding", "positions", "positions_of", "rotary", "linear", "affine", "layer_norm", "rms_norm",
-           "head_norm", "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish", "swiglu",
-           "relu", "relu6", "gate", "add", "attention", "dropout", "scale", "drop_path"}
+_BY_ROW = {"tokens", "rows", "embedding", "positions", "positions_of", "rotary", "rotary_by", "linear", "affine", "layer_norm",
+           "rms_norm", "head_norm", "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish",
+           "swiglu", "relu", "relu6", "gate", "add", "attention", "dropout", "scale", "drop_path"}
 
 
 def _padding_counts(program: Program) -> bool:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import string
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
-__all__ = ["Bias", "Constant", "Cut", "Heads", "Matrix", "NotSupported", "Order", "Scores", "Value", "View", "arranged",
+__all__ = ["Angles", "Bias", "Constant", "Cut", "Heads", "Matrix", "NotSupported", "Order", "Scores", "Value", "View", "arranged",
            "first_part", "hides_later", "matrices_of", "permuted", "picked", "reshaped", "settled", "theta_of", "view_of"]
 
 
@@ -91,8 +91,8 @@ class View:
     features  the axes of the features in the order of memory: "C", or lower case, parts of it
     picked    the indices in the first of them, which are no dimensions any more
     scale     what it is still to be multiplied by
-    theta     of rotary positions that are still to be applied, to heads of attention; 0: none
-    turned    the features of a head that they turn, the first ones
+    theta     of rotary positions that are still to be applied, to heads of attention; or other angles
+    turned    the features of a head that they turn, the first ones; 0: there are none
     adjacent  in pairs of neighbours, not of halves
     repeats   how often each head of keys and values is used
     """
@@ -104,7 +104,7 @@ class View:
     features: str
     picked: Tuple[int, ...] = ()
     scale: float = 1.0
-    theta: float = 0.0
+    theta: Union[float, "Angles"] = 0.0
     turned: int = 0
     adjacent: bool = False
     repeats: int = 1
@@ -207,7 +207,7 @@ def reshaped(x: View, shape: Sequence[int]) -> View:
 
 
 def _check_applied(x: View) -> None:
-    if x.theta > 0 or x.repeats > 1:
+    if x.turned > 0 or x.repeats > 1:
         raise NotSupported("rotary positions or repeated heads in another place than attention")
 
 
@@ -329,16 +329,16 @@ class Cut:
     def joined(self, other: "Cut") -> "Cut":
         """The features of both, one behind the other: two halves that are swapped, or what is turned and what is not."""
         plain = self.plain and other.plain and dataclasses.replace(self.view, theta=0.0, turned=0, adjacent=False) == other.view
-        if plain and (self.sign, other.sign) == (-1, 1) and self.view.theta == 0 and self.count == other.count and \
+        if plain and (self.sign, other.sign) == (-1, 1) and self.view.turned == 0 and self.count == other.count and \
                 self.first == other.first + other.count:
             return Cut(self.view, other.first, 2 * self.count, swapped=True)
         if plain and (self.sign, other.sign) == (1, 1) and other.first == self.first + self.count and \
-                (self.view.theta == 0 or (self.first, self.count) == (0, self.view.turned)):
+                (self.view.turned == 0 or (self.first, self.count) == (0, self.view.turned)):
             return Cut(self.view, self.first, self.count + other.count)
         raise NotSupported("features of heads in another order than that of rotary positions")
 
-    def turned(self, theta: float, adjacent: bool = False) -> "Cut":
-        if not self.plain or self.sign < 0 or self.view.theta > 0 or self.first > 0:
+    def turned(self, theta: Union[float, "Angles"], adjacent: bool = False) -> "Cut":
+        if not self.plain or self.sign < 0 or self.view.turned > 0 or self.first > 0:
             raise NotSupported("rotary positions of other features than the first ones of a head")
         return Cut(dataclasses.replace(self.view, theta=theta, turned=self.count, adjacent=adjacent), 0, self.count)
 
@@ -398,8 +398,44 @@ def hides_later(mask: Constant, rows: int, lengths: Optional[Tensor]) -> bool:
     raise NotSupported("a mask of attention that hides others than later rows, or those behind a sample's length")
 
 
-def theta_of(cos: Tensor, sin: Tensor) -> float:
-    """Theta of tables of rotary positions, (..., rows, pairs of features of a head); clprune/rotary.h."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Angles:
+    """clprune_net_angles: rotary positions by other angles than a theta's.
+
+    radians  of each pair, by which each row turns further than the one before; or rows x pairs
+    factor   of what is turned
+    """
+
+    radians: Tensor
+    factor: float
+    adjacent: bool = False
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Angles) and torch.equal(self.radians, other.radians) and \
+            (self.factor, self.adjacent) == (other.factor, other.adjacent)
+
+    @staticmethod
+    def of(cos: Tensor, sin: Tensor) -> "Angles":
+        """Of tables, samples x rows x pairs."""
+        size = (cos.square() + sin.square()).sqrt()
+        factor = float(size.mean()) if size.numel() > 0 else 0.0
+        if not factor > 0 or bool((size - factor).abs().max() > 1e-4 * factor) or not bool((cos == cos[:1]).all()) or \
+                not bool((sin == sin[:1]).all()):
+            raise NotSupported("rotary positions of other angles than those of rows, with one factor")
+        angles = torch.atan2(sin[0], cos[0])
+        rows, turn, step = len(angles), 2 * math.pi, 1
+        further = angles[min(1, rows - 1)]
+        while step < rows:  # of later rows it is more exact
+            missed = angles[step] - step * further
+            further = further + (missed - turn * (missed / turn).round()) / step
+            step *= 2
+        missed = angles - torch.arange(rows).double()[:, None] * further
+        linear = rows > 1 and bool((missed - turn * (missed / turn).round()).abs().max() < 1e-4)
+        return Angles(further if linear else angles, factor)
+
+
+def theta_of(cos: Tensor, sin: Tensor) -> Union[float, Angles]:
+    """Theta of tables of rotary positions, (..., rows, pairs of features of a head); clprune/rotary.h. Else their angles."""
     cos, sin = (x.reshape(-1, *x.shape[-2:]).double() for x in (cos, sin))
     rows, half = cos.shape[1:]
     if rows > 1 and half > 0:  # of one pair the angle is the row, whatever theta is
@@ -408,7 +444,7 @@ def theta_of(cos: Tensor, sin: Tensor) -> float:
             turns = torch.arange(rows).double()[:, None] * theta ** (-torch.arange(half).double() / half)
             if theta > 1 and all(bool((x - want).abs().max() < 1e-4) for x, want in ((cos, turns.cos()), (sin, turns.sin()))):
                 return theta
-    raise NotSupported("rotary positions of other angles than those of a theta")
+    return Angles.of(cos, sin)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -36,6 +36,7 @@
 #ifndef CLPRUNE_NET_H
 #define CLPRUNE_NET_H
 
+#include "clprune/activation.h"
 #include "clprune/image.h"
 #include "clprune/keep.h"
 #include "clprune/linear.h"
@@ -144,6 +145,19 @@ CLPRUNE_API clprune_net_value clprune_net_row(
 CLPRUNE_API clprune_net_value clprune_net_rotary(clprune_net *net, const char *name,
     clprune_net_value qkv, size_t heads, size_t kv_heads, size_t turned, float theta,
     bool adjacent);
+/* Angles other than those of a theta: scaled ones, those of rows of an image. Zero-initialise, then
+ * set the fields that you need; they are copied. */
+typedef struct clprune_net_angles {
+    size_t pairs;              /* the first 2 * pairs columns of each head are turned */
+    const double *frequencies; /* pairs: row q of a sample is turned by q times these radians */
+    const float *angles;       /* or rows x pairs, those of each row, in radians; else NULL */
+    float factor;              /* of turned columns; 0: 1 */
+    bool adjacent;
+    uint64_t reserved[2]; /* zeros */
+} clprune_net_angles;
+/* The same by these. */
+CLPRUNE_API clprune_net_value clprune_net_rotary_by(clprune_net *net, const char *name,
+    clprune_net_value qkv, size_t heads, size_t kv_heads, const clprune_net_angles *angles);
 
 /* Zero-initialise, then set the fields that you need: clprune/conv2d.h. */
 typedef struct clprune_net_conv {
@@ -229,9 +243,12 @@ CLPRUNE_API clprune_net_value clprune_net_hard_sigmoid(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_hard_swish(
     clprune_net *net, const char *name, clprune_net_value x);
-/* silu(a) * b of the two halves [a | b] of x's columns (clprune/swiglu.h). */
+/* silu(a) * b of the two halves [a | b] of x's columns (clprune/swiglu.h), and with another
+ * activation in place of silu. */
 CLPRUNE_API clprune_net_value clprune_net_swiglu(
     clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_glu(
+    clprune_net *net, const char *name, clprune_net_value x, clprune_activation activation);
 CLPRUNE_API clprune_net_value clprune_net_relu(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_relu6(
@@ -336,6 +353,10 @@ CLPRUNE_API void clprune_net_mean_squared_error(clprune_net *net, clprune_net_va
  * embedding's weight, or that to w; then both add to one gradient. */
 CLPRUNE_API void clprune_net_token_loss(
     clprune_net *net, const char *name, clprune_net_value x, size_t vocabulary);
+
+/* Logits of the token loss before it become cap * tanh(logit / cap), those of clprune_net_logits,
+ * too, as Gemma 2's. cap: above 0. */
+CLPRUNE_API void clprune_net_cap_logits(clprune_net *net, float cap);
 
 /* A loss of the caller's own, of y: clprune_net_backward, after a forward pass in training, takes
  * its gradient by y from data->output_grad. There is no clprune_net_loss. */

@@ -33,13 +33,14 @@ CLPRUNE_API clprune_status clprune_token_loss_backward(clprune_context *context,
 
 /* A linear layer without bias, the loss of its output, and their gradients in one: for large
  * vocabularies, whose logits would take more memory than a model's activations. Logits live for
- * some rows at a time: 8 MiB of scratch, or 128 rows if they take more.
- *     logits = x w^T; loss and hit as above
- *     dx = dlogits w, dw = dlogits^T x + beta * dw, with dlogits as above
+ * some rows at a time: 8 MiB of scratch, or 128 rows if they take more; with a cap an eighth more.
+ *     logits = x w^T, or with a cap above 0 cap * tanh(x w^T / cap); loss and hit as above
+ *     dx = dlogits w, dw = dlogits^T x + beta * dw, with dlogits as above, with a cap times
+ *         1 - (logits / cap)^2
  * x, dx: M x d; w, dw: vocabulary x d, w also of bf16 or codes; dx may be x. hit, dx and dw may be
  * CLPRUNE_NO_MAT. */
 CLPRUNE_API clprune_status clprune_token_head(clprune_context *context, size_t batch, float beta,
-    float smoothing, float scale, clprune_mat x, clprune_mat w, clprune_ints labels,
+    float smoothing, float scale, float cap, clprune_mat x, clprune_mat w, clprune_ints labels,
     clprune_mat loss, clprune_mat hit, clprune_mat dx, clprune_mat dw, cl_event *event);
 
 #ifdef __cplusplus

@@ -122,9 +122,11 @@ def attention(qkv, heads, causal):
     return attend(*(t.unflatten(2, (heads, -1)).transpose(1, 2) for t in qkv.chunk(3, 2)), causal)
 
 
-def attend(q, k, v, causal, padding=None):
+def attend(q, k, v, causal, padding=None, cap=None):
     """Each: samples x heads x rows x e; padding: samples x 1 x 1 x rows, or None."""
     scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
+    if cap is not None:
+        scores = cap * (scores / cap).tanh()
     if padding is not None:
         scores = scores.masked_fill(padding, -torch.inf)
     if causal:
@@ -351,39 +353,67 @@ def rotate(x, theta=1e4):
 
 
 class LlamaBlock(torch.nn.Module):
-    def __init__(self, dim, heads, kv_heads, hidden):
+    def __init__(self, dim, heads, kv_heads, hidden, head=None):
         super().__init__()
         self.heads, self.kv_heads = heads, kv_heads
         self.self_attn, self.mlp = torch.nn.Module(), torch.nn.Module()
+        head = head or dim // heads
         for module, name, inputs, outputs in [
-                (self.self_attn, "q_proj", dim, dim), (self.self_attn, "k_proj", dim, dim // heads * kv_heads),
-                (self.self_attn, "v_proj", dim, dim // heads * kv_heads), (self.self_attn, "o_proj", dim, dim),
+                (self.self_attn, "q_proj", dim, head * heads), (self.self_attn, "k_proj", dim, head * kv_heads),
+                (self.self_attn, "v_proj", dim, head * kv_heads), (self.self_attn, "o_proj", head * heads, dim),
                 (self.mlp, "gate_proj", dim, hidden), (self.mlp, "up_proj", dim, hidden),
                 (self.mlp, "down_proj", hidden, dim)]:
             module.add_module(name, torch.nn.Linear(inputs, outputs, bias=False))
         self.input_layernorm, self.post_attention_layernorm = RMSNorm(dim), RMSNorm(dim)
 
-    def forward(self, x):
-        attn, mlp, y = self.self_attn, self.mlp, self.input_layernorm(x)
+    def attention(self, y, cap=None):
+        attn = self.self_attn
         q, k, v = (p(y).unflatten(2, (n, -1)).transpose(1, 2) for p, n in [
             (attn.q_proj, self.heads), (attn.k_proj, self.kv_heads), (attn.v_proj, self.kv_heads)])
         k, v = (t.repeat_interleave(self.heads // self.kv_heads, 1) for t in (rotate(k), v))
-        x = x + attn.o_proj(attend(rotate(q), k, v, True))
+        return attn.o_proj(attend(rotate(q), k, v, True, cap=cap))
+
+    def forward(self, x):
+        mlp = self.mlp
+        x = x + self.attention(self.input_layernorm(x))
         y = self.post_attention_layernorm(x)
         return x + mlp.down_proj(F.silu(mlp.gate_proj(y)) * mlp.up_proj(y))
 
 
 class Llama(torch.nn.Module):
-    def __init__(self, _context, vocabulary, dim=128, depth=4, heads=4, kv_heads=2, hidden=344):
+    def __init__(self, _context, vocabulary, dim=128, depth=4, heads=4, kv_heads=2, hidden=344, block=LlamaBlock):
         super().__init__()
         self.model = torch.nn.Module()
         self.model.embed_tokens = torch.nn.Embedding(vocabulary, dim)
-        self.model.layers = torch.nn.Sequential(*(LlamaBlock(dim, heads, kv_heads, hidden) for _ in range(depth)))
+        self.model.layers = torch.nn.Sequential(*(block(dim, heads, kv_heads, hidden) for _ in range(depth)))
         self.model.norm = RMSNorm(dim)
 
     def forward(self, x):
         x = self.model.norm(self.model.layers(self.model.embed_tokens(x)))
         return x @ self.model.embed_tokens.weight.T
+
+
+class Gemma2Block(LlamaBlock):
+    def __init__(self, dim, heads, kv_heads, hidden):
+        super().__init__(dim, heads, kv_heads, hidden, 48)
+        self.pre_feedforward_layernorm, self.post_feedforward_layernorm = RMSNorm(dim), RMSNorm(dim)
+
+    def forward(self, x):
+        mlp = self.mlp
+        x = x + self.post_attention_layernorm(self.attention(self.input_layernorm(x), 50))
+        y = self.pre_feedforward_layernorm(x)
+        y = mlp.down_proj(F.gelu(mlp.gate_proj(y), approximate="tanh") * mlp.up_proj(y))
+        return x + self.post_feedforward_layernorm(y)
+
+
+class Gemma2(Llama):
+    def __init__(self, *args):
+        super().__init__(*args, block=Gemma2Block)
+
+    def forward(self, x):
+        embed = self.model.embed_tokens
+        x = self.model.norm(self.model.layers(embed(x) * embed.weight.shape[1] ** 0.5))
+        return 30 * (x @ embed.weight.T / 30).tanh()
 
 
 class BertLayer(torch.nn.Module):
@@ -445,6 +475,7 @@ CASES = [
     ("segment", "unet_micro", UNet, 16, 5, 2, 0.01, 7),
     ("gpt", "gpt_micro", GPT, 21, 256, 3, 0.02, 7),
     ("gpt", "llama_micro", Llama, 21, 256, 3, 0.02, 7),
+    ("gpt", "gemma2_micro", Gemma2, 21, 256, 3, 0.005, 7),
     ("bert", "bert_micro", Bert, 21, 7, 4, 0.01, 7),
 ]
 

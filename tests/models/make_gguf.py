@@ -4,13 +4,15 @@ convert_hf_to_gguf. Needs nothing but Python.
 
     make_gguf.py FOLDER MODEL [TYPE] [CHANGE...]
 
-MODEL is llama, llama-biases, llama-tied, qwen2, qwen3 or gpt2. FOLDER gets config.json, model.safetensors and model.gguf, both with
+MODEL is llama, llama-biases, llama-tied, llama-3 and llama-linear (scaled rotary positions), qwen2, qwen3, phi3, phi3-long,
+gemma, gemma2 or gpt2. FOLDER gets config.json, model.safetensors and model.gguf, both with
 the same values. TYPE is of the GGUF file's matrices: F32 (the default), F16, BF16, F64, Q8_0 or Q4_1. A CHANGE of the GGUF
 file alone is KEY=VALUE (a number or a text), -KEY, -TENSOR, or +TENSOR, a vector.
 """
 
 import array
 import json
+import math
 import os
 import random
 import struct
@@ -22,7 +24,25 @@ TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_1": (3, 32, 20), "Q8_0": (8, 32
 
 def head_of(kind):
     """Columns of a head."""
-    return 24 if kind == "qwen3" else WIDTH // HEADS
+    return 24 if kind in ("qwen3", "gemma", "gemma2") else WIDTH // HEADS
+
+
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 16}
+
+
+def llama3_factors():
+    """By which llama.cpp divides the frequencies."""
+    c = LLAMA3
+    for i in range(WIDTH // HEADS // 2):
+        turns = c["original_max_position_embeddings"] * 50000.0**(-2 * i / (WIDTH // HEADS)) / (2 * math.pi)
+        smooth = (turns - c["low_freq_factor"]) / (c["high_freq_factor"] - c["low_freq_factor"])
+        yield c["factor"] if smooth < 0 else 1.0 if smooth > 1 else 1 / ((1 - smooth) / c["factor"] + smooth)
+
+
+def factors(first, step):
+    """Of Phi-3, of which two columns of a head stay."""
+    return [first + step * i for i in range(WIDTH // HEADS // 2 - 1)]
 
 
 def llama(kind):
@@ -31,10 +51,15 @@ def llama(kind):
     yield "model.embed_tokens.weight", "token_embd.weight", (VOCABULARY, WIDTH), 0
     for i in range(BLOCKS):
         there, here = f"model.layers.{i}.", f"blk.{i}."
-        rotated = kind not in ("qwen2", "qwen3")
+        rotated = kind.startswith("llama")
+        if kind.startswith("phi3"):
+            yield f"{there}self_attn.qkv_proj.weight", f"{here}attn_qkv.weight", ((HEADS + 2 * KV) * head, WIDTH), 0
+            yield f"{there}mlp.gate_up_proj.weight", f"{here}ffn_up.weight", (2 * HIDDEN, WIDTH), 0
         for name, short, rows, heads in (("q", "q", HEADS * head, HEADS), ("k", "k", KV * head, KV), ("v", "v", KV * head, 0),
                                          ("o", "output", WIDTH, 0)):
             heads = heads if rotated else 0
+            if kind.startswith("phi3") and name != "o":
+                continue
             shape = (WIDTH, HEADS * head) if name == "o" else (rows, WIDTH)
             yield f"{there}self_attn.{name}_proj.weight", f"{here}attn_{short}.weight", shape, heads
             if kind == "llama-biases" or (kind == "qwen2" and name != "o"):
@@ -42,11 +67,16 @@ def llama(kind):
         for name in ("q_norm", "k_norm") if kind == "qwen3" else ():
             yield f"{there}self_attn.{name}.weight", f"{here}attn_{name}.weight", (head,), 0
         for name, shape in (("gate", (HIDDEN, WIDTH)), ("up", (HIDDEN, WIDTH)), ("down", (WIDTH, HIDDEN))):
+            if kind.startswith("phi3") and name != "down":
+                continue
             yield f"{there}mlp.{name}_proj.weight", f"{here}ffn_{name}.weight", shape, 0
         yield f"{there}input_layernorm.weight", f"{here}attn_norm.weight", (WIDTH,), 0
-        yield f"{there}post_attention_layernorm.weight", f"{here}ffn_norm.weight", (WIDTH,), 0
+        second = kind == "gemma2"
+        yield f"{there}post_attention_layernorm.weight", f"{here}{'post_attention' if second else 'ffn'}_norm.weight", (WIDTH,), 0
+        for name, short in (("pre", "ffn_norm"), ("post", "post_ffw_norm")) if second else ():
+            yield f"{there}{name}_feedforward_layernorm.weight", f"{here}{short}.weight", (WIDTH,), 0
     yield "model.norm.weight", "output_norm.weight", (WIDTH,), 0
-    if kind != "llama-tied":
+    if kind != "llama-tied" and not kind.startswith("gemma"):
         yield "lm_head.weight", "output.weight", (VOCABULARY, WIDTH), 0
 
 
@@ -71,10 +101,23 @@ def config_of(kind):
     if kind == "gpt2":
         return {"model_type": "gpt2", "n_embd": WIDTH, "n_layer": BLOCKS, "n_head": HEADS, "n_positions": CONTEXT,
                 "vocab_size": VOCABULARY, "layer_norm_epsilon": 2.0**-10}
-    return {"model_type": kind if kind in ("qwen2", "qwen3") else "llama", "head_dim": head_of(kind), "hidden_size": WIDTH, "num_hidden_layers": BLOCKS,
+    config = {"model_type": kind.split("-")[0], "head_dim": head_of(kind), "hidden_size": WIDTH, "num_hidden_layers": BLOCKS,
             "num_attention_heads": HEADS, "num_key_value_heads": KV, "intermediate_size": HIDDEN, "vocab_size": VOCABULARY,
             "max_position_embeddings": CONTEXT, "rms_norm_eps": 2.0**-12, "rope_theta": 50000.0,
-            "tie_word_embeddings": kind == "llama-tied", "attention_bias": kind == "llama-biases"}
+            "tie_word_embeddings": kind == "llama-tied" or kind.startswith("gemma"), "attention_bias": kind == "llama-biases"}
+    if kind == "llama-3":
+        config["rope_scaling"] = LLAMA3
+    if kind == "llama-linear":
+        config["rope_scaling"] = {"type": "linear", "factor": 4.0}
+    if kind.startswith("phi3"):
+        config["pad_token_id"] = 0
+    if kind == "phi3-long":
+        config.update({"rope_scaling": {"type": "longrope", "short_factor": factors(1, 0.25), "long_factor": factors(4, 1)},
+                       "original_max_position_embeddings": CONTEXT // 2, "partial_rotary_factor": 0.875})
+    if kind == "gemma2":
+        config.update({"query_pre_attn_scalar": head_of(kind), "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0,
+                       "sliding_window": CONTEXT // 2})
+    return config
 
 
 def values_of(kind):
@@ -89,8 +132,18 @@ def values_of(kind):
                    f"{name}.rope.freq_base": 50000.0, f"{name}.vocab_size": VOCABULARY})
     if name == "llama":
         values["llama.rope.dimension_count"] = WIDTH // HEADS
-    if name == "qwen3":
-        values["qwen3.attention.key_length"] = values["qwen3.attention.value_length"] = head_of(kind)
+    if name in ("qwen3", "gemma", "gemma2"):
+        values[f"{name}.attention.key_length"] = values[f"{name}.attention.value_length"] = head_of(kind)
+    if kind == "llama-linear":
+        values.update({"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0})
+    if name == "phi3":
+        values.update({"phi3.attention.sliding_window": 0, "phi3.rope.scaling.original_context_length": CONTEXT // 2})
+    if kind == "phi3-long":
+        values.update({"phi3.rope.scaling.attn_factor": math.sqrt(1 + math.log(2) / math.log(CONTEXT // 2)),
+                       "phi3.rope.dimension_count": 14})
+    if kind == "gemma2":
+        values.update({"gemma2.attn_logit_softcapping": 5.0, "gemma2.final_logit_softcapping": 3.0,
+                       "gemma2.attention.sliding_window": CONTEXT // 2})
     return values
 
 
@@ -189,8 +242,16 @@ def main():
         raw, means = encode(chosen, [drawn[i] for i in order])
         for i, mean in zip(order, means):
             drawn[i] = mean
+        if kind.startswith("gemma") and not matrix:  # the converter adds 1
+            drawn = array.array("f", (value - 1 for value in drawn))
         there.append((name, shape, drawn))
         here.append((short, shape if heads is not None else shape[::-1], TYPES[chosen][0], raw))
+    rows = {"rope_freqs": list(llama3_factors()) if kind == "llama-3" else None}
+    if kind == "phi3-long":
+        rows.update({"rope_factors_short": factors(1, 0.25), "rope_factors_long": factors(4, 1)})
+    for name, row in rows.items():
+        if row is not None:
+            here.append((f"{name}.weight", (len(row),), TYPES["F32"][0], encode("F32", row)[0]))
     for change in changes:
         key, _, value = change.partition("=")
         if change[0] == "+":

@@ -9,6 +9,7 @@ unset CDPATH # with it, cd prints
 gpt=$(whole "$1")
 resmlp=$(whole "$2")
 make=$(cd "$(dirname "$0")" && pwd)/make_gguf.py
+losses=${make%/*}/gguf_losses.txt
 python=${CLPRUNE_PYTHON:-python3}
 command -v "$python" >/dev/null || exit 77
 cd "$folder" || exit 1
@@ -24,16 +25,28 @@ make() {
     "$python" "$make" "$@" || fail "make_gguf.py $*"
 }
 
-# same MODEL [TYPE]: the file and the folder are one model.
+# Tokens 0, 7, 14 ... of 256.
+"$python" -c 'import sys; sys.stdout.buffer.write(bytes(b for i in range(193) for b in (i * 7 % 256, 0)))' >sevens.bin
+mkdir sevens
+cp sevens.bin sevens/train.bin
+mv sevens.bin sevens/val.bin
+
+# same MODEL [TYPE]: the file and the folder are one model, that of transformers where gguf_losses.txt has its loss.
 same() {
     make m "$@"
+    while read -r model loss; do
+        [ $# -gt 1 ] || [ "$model" != "$1" ] && continue
+        run --model m/model.gguf --context 24 --data sevens --test-limit 8 --batch-size 4 --test-only
+        awk -v want="$loss" '/^test loss/ { found = ($3 - want) ^ 2 < 1e-8 } END { exit !found }' out ||
+            fail "$*: $(grep '^test loss' out), transformers has $loss"
+    done <"$losses"
     run --model m $small --test-only --export folder.st
     grep '^test loss' out >want
     run --model m/model.gguf $small --test-only --export file.st
     grep '^test loss' out | cmp -s want - || fail "$*: the file has $(grep '^test loss' out), not $(cat want)"
     cmp -s folder.st file.st || fail "$*: the file has other weights"
 }
-for model in llama-biases llama-tied qwen2 qwen3 gpt2; do
+for model in llama-biases llama-tied llama-3 llama-linear qwen2 qwen3 phi3 phi3-long gemma gemma2 gpt2; do
     same $model
 done
 same llama Q8_0
@@ -92,14 +105,18 @@ prompt 2 ": empty is empty" @empty
 ends 2 "gpt-train: --prompt: the model has 50257 tokens, and no texts of them" "$gpt" --arch gpt2 --context 16 --steps 1 --sample 1 --prompt x
 
 # Training, to the end and in two parts, and adapters.
-make m llama-tied
-tuned="--model m/model.gguf $small --epochs 2 --lora 2 --base-bits 8"
-run $tuned --output-dir whole --adapters adapters
+for model in phi3-long:qkv_proj gemma2:q_proj llama-tied:q_proj; do
+    make m ${model%:*}
+    tuned="--model m/model.gguf $small --epochs 2 --lora 2 --base-bits 4 --activations least"
+    rm -rf whole part adapters
+    run $tuned --output-dir whole --adapters adapters
+    grep -q "\"model.layers.0.self_attn.${model#*:}\"" adapters/adapter_config.json || fail "$model: $(cat adapters/adapter_config.json)"
+    run $tuned --steps 4 --output-dir part
+    run --resume part/last.ckpt
+    cut -d, -f1-5 whole/log.csv >have
+    cut -d, -f1-5 part/log.csv | cmp -s - have || fail "$model: a resumed run of a file gives another log"
+done
 grep -q modules_to_save adapters/adapter_config.json || fail "there are no adapters"
-run $tuned --steps 4 --output-dir part
-run --resume part/last.ckpt
-cut -d, -f1-5 whole/log.csv >have
-cut -d, -f1-5 part/log.csv | cmp -s - have || fail "a resumed run of a file gives another log"
 ends 2 "gpt-train: --export m/model.gguf: it is the file of --import" "$gpt" $tuned --steps 1 --export m/model.gguf
 
 # without MODEL CHANGE PATTERN: the file after a change is refused for its sizes. weights: for its weights.
@@ -111,7 +128,7 @@ weights() {
     make bad "$1" "$2"
     ends 4 "gpt-train: bad/model.gguf: .*$3" "$gpt" --model bad/model.gguf $small --test-only
 }
-without llama general.architecture=mamba "its general.architecture is mamba, expected llama, qwen2, qwen3 or gpt2"
+without llama general.architecture=mamba "its general.architecture is mamba, expected llama, qwen2, qwen3, phi3, gemma, gemma2 or gpt2"
 without llama -general.architecture "its general.architecture is (none)"
 without llama general.architecture=7 "its general.architecture is no text"
 without llama split.count=2 "a part of a model in 2 files"
@@ -129,11 +146,21 @@ without llama llama.attention.key_length=32 "heads of 32"
 without llama llama.attention.value_length=8 "values 8"
 without llama llama.rope.dimension_count=8 "8 rotated"
 without llama llama.rope.freq_base=0.5 "freq_base 0.5"
-without llama llama.rope.scaling.type=yarn "its llama.rope.scaling.type is yarn, expected none"
-without llama llama.rope.scaling.factor=8.0 "its llama.rope.scaling.factor is not 1"
+without llama llama.rope.scaling.type=yarn "its llama.rope.scaling.type is yarn, expected none or linear"
+without llama llama.rope.scaling.type=longrope "its llama.rope.scaling.type is longrope, expected none or linear"
+without llama llama.rope.scaling.type=7 "its llama.rope.scaling.type is no text"
+without llama llama.rope.scaling.factor=0 "its rotary positions are scaled by 0 and 1"
+without llama llama.rope.scaling.attn_factor=2.0 "its llama.rope.scaling.attn_factor is not 1"
+without llama llama.attn_logit_softcapping=5.0 "its llama.attn_logit_softcapping is unknown"
+without phi3-long phi3.rope.scaling.attn_factor=0 "its rotary positions are scaled by 1 and 0"
+without phi3-long phi3.rope.dimension_count=16 "its rope_factors_short.weight is no row of 8"
+without phi3-long -rope_factors_short.weight "its rope_factors scales rotary positions"
+without phi3-long -phi3.rope.scaling.original_context_length "its phi3.rope.scaling.original_context_length is no whole number"
+without gemma2 gemma2.final_logit_softcapping=x "it has caps of 5 and nan"
+without qwen2 +rope_freqs.weight "its rope_freqs.weight scales rotary positions"
 without llama llama.expert_count=8 "its llama.expert_count is not 0"
 without llama llama.attention.scale=0.5 "its llama.attention.scale is unknown: .* may compute something else"
-without llama +rope_freqs.weight "its rope_freqs.weight scales rotary positions"
+without llama +rope_freqs.weight "its rope_freqs.weight has a factor of 0, expected a number above 0"
 without llama -token_embd.weight "it has no token_embd.weight of 64 columns"
 without llama +token_embd.weight "tensor \"token_embd.weight\": it is there twice"
 without qwen2 qwen2.embedding_length=32 "heads of 8\|token_embd.weight is no matrix of 32 columns"
@@ -147,6 +174,8 @@ weights gpt2 -position_embd.weight 'no tensor "wpe.weight"'
 make m llama llama.attention.sliding_window=8 llama.rope.scaling.type=none llama.rope.scaling.factor=1.0
 run --model m/model.gguf --data text --train-limit 10 --test-limit 3 --batch-size 4 --plan
 grep -q '^folder, 8 tokens,' out || fail "the context is not the sliding window's: $(cat out)"
+make m gemma2
+ends 4 "gpt-train: --model: --context is 33, but its sliding window or its rotary positions end at 32 tokens" "$gpt" --model m/model.gguf --data text --context 33 --plan
 ends 4 "gpt-train: --model: text: no GGUF file" "$gpt" --model text $small --plan
 ends 4 "resmlp-train: m/model.gguf: no safetensors file, but a GGUF file" "$resmlp" --import m/model.gguf --steps 1
 

@@ -46,11 +46,35 @@ with() {
     sed "$1" llama/config.json >bad/config.json
     ends "${3:-4}" "gpt-train: --model: bad/config.json: .*$2" "$gpt" --model bad $small --plan
 }
-with 's/"llama"/"phi3"/' "model_type is phi3, expected llama, mistral, qwen2, qwen3 or gpt2"
+with 's/"llama"/"phi"/' "model_type is phi, expected llama, mistral, qwen2, qwen3, phi3, gemma, gemma2 or gpt2"
 with 's/"llama"/7/' "model_type is no text"
 with 's/{/[/' "no JSON object"
 with 's/"silu"/"gelu"/' "hidden_act is gelu, expected silu"
-with 's/"rope_scaling": null/"rope_scaling": {"rope_type": "llama3", "factor": 8}/' "rope_type is llama3, expected default"
+# scaled TEXT PATTERN: with TEXT in rope_scaling.
+scaled() {
+    with 's/"rope_scaling": null/"rope_scaling": {'"$1"'}/' "$2"
+}
+scaled '"rope_type": "dynamic", "factor": 8' "rope_scaling.rope_type is dynamic, expected default, linear, llama3, yarn or longrope"
+scaled '"type": "su"' "rope_scaling.rope_type is su"
+scaled '"rope_type": 7' "rope_scaling.rope_type is no text"
+scaled '"type": "linear"' "rope_scaling.factor is no number above 0"
+scaled '"type": "linear", "factor": 0' "rope_scaling.factor is no number above 0"
+scaled '"type": "linear", "factor": 2, "partial_rotary_factor": 0.5' "partial_rotary_factor is 0.5, expected 1"
+scaled '"rope_type": "llama3", "factor": 8, "high_freq_factor": 4' "rope_scaling.low_freq_factor is no number above 0"
+scaled '"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4' "high_freq_factor is not above low_freq_factor"
+scaled '"rope_type": "llama3", "factor": 8, "original_max_position_embeddings": -1' "original_max_position_embeddings is no number from 2"
+scaled '"rope_type": "yarn", "factor": 8, "beta_fast": 0' "rope_scaling.beta_fast is no number above 0"
+scaled '"rope_type": "longrope", "short_factor": [1]' "rope_scaling.short_factor.1 is no number above 0"
+short=$(echo $(seq 17) | tr ' ' ,)
+scaled "\"rope_type\": \"longrope\", \"short_factor\": [$short]" "rope_scaling.short_factor has more than 16 numbers"
+with 's/"llama"/"phi3"/; s/"rope_scaling": null/"rope_scaling": {"type": "yarn"}/' "rope_scaling.rope_type is yarn, expected default, longrope or su"
+with 's/"llama"/"phi3"/; s/"attention_bias": false/"attention_bias": true/' "attention_bias is not false"
+with 's/"llama"/"phi3"/; s/"rope_scaling": null/"partial_rotary_factor": 2/' "partial_rotary_factor is 2"
+with 's/"llama"/"gemma"/; s/silu/relu/' "hidden_act is relu, expected gelu_pytorch_tanh"
+with 's/"llama"/"gemma"/; s/"hidden_act": "silu"/"hidden_activation": "gelu"/' "hidden_activation is gelu, expected gelu_pytorch_tanh"
+with 's/"llama"/"gemma"/; s/"hidden_act": "silu"/"use_bidirectional_attention": true/' "use_bidirectional_attention is not false"
+with 's/"llama"/"gemma2"/; s/"rope_scaling": null/"attn_logit_softcapping": -5/' "caps of -5 and 30, and divides scores by the root of 256"
+with 's/"llama"/"mistral"/; s/"rope_scaling": null/"sliding_window": 0.5/' "sliding_window is no whole number"
 with 's/"mlp_bias": false/"mlp_bias": true/' "mlp_bias is not false"
 with 's/"hidden_size": 128, //' "hidden_size is no whole number"
 with 's/"vocab_size": 256/"vocab_size": 0/' "vocab_size is no whole number"
@@ -61,6 +85,8 @@ with 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' "3 of keys"
 with 's/"attention_bias"/"head_dim": 33, "attention_bias"/' "heads of 33"
 with 's/1e-05/0/' "norms add 0"
 with 's/10000.0/0.5/' "theta 0.5"
+sed 's/"llama"/"mistral"/; s/"rope_scaling": null/"sliding_window": 8/' llama/config.json >bad/config.json
+ends 4 "gpt-train: --model: --context is 16, but its sliding window or its rotary positions end at 8 tokens" "$gpt" --model bad $small --plan
 ends 4 "gpt-train: --model: none/config.json: No such file" "$gpt" --model none $small --plan
 ends 2 "gpt-train: --model does not go with --arch" "$gpt" --model llama --arch gpt_micro $small --plan
 ends 2 "gpt-train: --arch folder needs --model DIR" "$gpt" --arch folder $small --plan

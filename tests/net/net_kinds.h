@@ -19,6 +19,8 @@ static const clprune_net_axis kind_axis = {.out = 3,
 static const clprune_max_pool_desc kind_pool = {.kernel = {2, 2}};
 static const clprune_permute_desc kind_order = {3, {4, 2, 8}, {1, 2, 0}}; /* of 64 elements */
 static const clprune_extent kind_grid = {0, 0};
+static const clprune_net_angles kind_angles = {
+    .pairs = 1, .frequencies = (const double[]){0.5}, .factor = 1.5f, .adjacent = true};
 static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1, .cap = 2};
 
 /* clprune_net_NAME(net, name, ...); x is an image of even sides of 8 features, or a multiple. */
@@ -42,9 +44,11 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1, .cap = 2};
     KIND(relu6, x)                                                                                 \
     KIND(tanh, x)                                                                                  \
     KIND(swiglu, x)                                                                                \
+    KIND(glu, x, CLPRUNE_ACTIVATION_GELU_TANH)                                                     \
     KIND(rms_norm, x)                                                                              \
     KIND(head_norm, x, 1, 2, 3)                                                                    \
     KIND(rotary, x, 2, 1, 2, 1e4f, true)                                                           \
+    KIND(rotary_by, x, 2, 1, &kind_angles)                                                         \
     KIND(response, x)                                                                              \
     KIND(relu, x)                                                                                  \
     KIND(add, x, x)                                                                                \

@@ -297,6 +297,35 @@ static void build_llama(clprune_net *net, const net_model *model)
     clprune_net_token_loss(net, "lm_head", clprune_net_rms_norm(net, "norm", x), NET_VOCABULARY);
 }
 
+/* Scaled embeddings, positions by frequencies and by angles, a gate of GELU, capped logits. */
+static void build_gemma(clprune_net *net, const net_model *model)
+{
+    static const double frequencies[] = {1, 0.3, 0.01};
+    float angles[NET_TOKENS][3];
+    for (size_t i = 0; i < NET_TOKENS * 3; i++)
+        angles[i / 3][i % 3] = (float)(i * i % 7) - 3;
+    const clprune_net_angles by[] = {{.pairs = 3, .frequencies = frequencies, .factor = 1.25f},
+        {.pairs = 3, .angles = angles[0], .adjacent = true}};
+    clprune_net_value x = clprune_net_tokens(net, model->rows);
+    x = clprune_net_embedding(net, "embed_tokens", x, NET_VOCABULARY, COLS);
+    x = clprune_net_scale(net, "scale", x, 5.5f);
+    for (unsigned i = 0; i < 2; i++) {
+        clprune_net_part(net, i == 0 ? "layers.0" : "layers.1");
+        clprune_net_value t = clprune_net_rms_norm(net, "norm1", x);
+        t = clprune_net_rotary_by(
+            net, "rotary", clprune_net_project(net, "qkv", t, 48), 4, 1, &by[i]);
+        t = clprune_net_linear(net, "o", clprune_net_linear_rows(net, "mix", t, model->rows), COLS);
+        x = clprune_net_add(net, "add1", x, clprune_net_rms_norm(net, "norm2", t));
+        t = clprune_net_project(net, "up", clprune_net_rms_norm(net, "norm3", x), 80);
+        t = clprune_net_glu(net, "glu", t, CLPRUNE_ACTIVATION_GELU_TANH);
+        t = clprune_net_rms_norm(net, "norm4", clprune_net_project(net, "down", t, COLS));
+        x = clprune_net_add(net, "add2", x, t);
+    }
+    clprune_net_part(net, NULL);
+    clprune_net_token_loss(net, "lm_head", clprune_net_rms_norm(net, "norm", x), NET_VOCABULARY);
+    clprune_net_cap_logits(net, 2);
+}
+
 /* Norms behind the sums; a table of more positions, and a row of another for all tokens. */
 static void build_bert(clprune_net *net, const net_model *model)
 {
@@ -328,7 +357,8 @@ const net_model net_token_models[NET_TOKEN_MODELS] = {
     {"tied embedding", build_gpt, NET_TOKENS, 0, NET_TOKENS, 0, false, false, NET_TIED_BACK},
     {"logits", build_gpt, NET_TOKENS, 0, NET_TOKENS, 0, false, false, NET_LOGITS},
     {"llama", build_llama, NET_TOKENS, 0, NET_TOKENS, 0, false, false, 0},
-    {"bert", build_bert, NET_TOKENS, 0, 0, 0, false, false, 0}};
+    {"bert", build_bert, NET_TOKENS, 0, 0, 0, false, false, 0},
+    {"gemma", build_gemma, NET_TOKENS, 0, NET_TOKENS, 0, false, false, NET_GEMMA}};
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 

@@ -26,7 +26,8 @@ struct net_model {
 enum { NET_MODELS = 7 };
 extern const net_model net_models[NET_MODELS];
 /* A ViT, GPTs with a token loss, whose weight may be tied to the embedding's, or that to it, or
- * with a loss of logits, and a Llama; without attention. A BERT, whose samples have lengths. */
+ * with a loss of logits, a Llama and a Gemma; without attention. A BERT, whose samples have
+ * lengths. */
 enum {
     NET_VIT,
     NET_HEAD,
@@ -35,6 +36,7 @@ enum {
     NET_LOGITS,
     NET_LLAMA,
     NET_BERT,
+    NET_GEMMA,
     NET_TOKEN_MODELS
 };
 enum { NET_TOKENS = 9, NET_TOKEN_COLS = 32 };

@@ -45,6 +45,10 @@ MODEL(head_norm, clprune_net_head_norm(net, "last", rows_of(net), 3, 2, 5))
 MODEL(all_heads_norm, clprune_net_head_norm(net, "last", rows_of(net), 0, 4, 4))
 MODEL(rotary, clprune_net_rotary(net, "last", rows_of(net), 2, 1, 2, 1e4f, false))
 MODEL(swiglu, clprune_net_swiglu(net, "last", rows_of(net)))
+MODEL(rotary_by,
+    clprune_net_rotary_by(net, "last", rows_of(net), 2, 1,
+        &(clprune_net_angles){.pairs = 2, .frequencies = (const double[]){1, 0.1}, .factor = 1.5f}))
+MODEL(glu, clprune_net_glu(net, "last", rows_of(net), CLPRUNE_ACTIVATION_GELU_TANH))
 MODEL(affine, clprune_net_affine(net, "last", rows_of(net)))
 MODEL(mean, clprune_net_mean(net, "last", rows_of(net)))
 MODEL(attention,
@@ -84,9 +88,10 @@ static void build_tokens(clprune_net *net, const net_model *model)
     }
 static const net_model models[] = {OF_ROWS(linear), OF_ROWS(tanh), OF_ROWS(gelu), OF_ROWS(relu),
     OF_ROWS(layer_norm), OF_ROWS(rms_norm), OF_ROWS(head_norm), OF_ROWS(all_heads_norm),
-    OF_ROWS(rotary), OF_ROWS(swiglu), OF_ROWS(affine), OF_ROWS(mean), OF_ROWS(attention),
-    OF_ROWS(sum), OF_IMAGES(conv), OF_IMAGES(norm), OF_IMAGES(norm_relu), OF_IMAGES(upsample),
-    OF_IMAGES(pool), {"tokens", build_tokens, ROWS, 0, 1, 1, false, false, 0}};
+    OF_ROWS(rotary), OF_ROWS(swiglu), OF_ROWS(rotary_by), OF_ROWS(glu), OF_ROWS(affine),
+    OF_ROWS(mean), OF_ROWS(attention), OF_ROWS(sum), OF_IMAGES(conv), OF_IMAGES(norm),
+    OF_IMAGES(norm_relu), OF_IMAGES(upsample), OF_IMAGES(pool),
+    {"tokens", build_tokens, ROWS, 0, 1, 1, false, false, 0}};
 
 /* The gradient of sum g * y, given as a matrix of its own. */
 typedef struct given {

@@ -253,6 +253,36 @@ LAYER(rotary_many, clprune_net_rotary(net, "bad", rows(net), 2, SIZE_MAX / 2, 0,
 LAYER(rotary_part, clprune_net_rotary(net, "bad", rows(net), 2, 1, 3, 1e4f, false))
 LAYER(rotary_wide, clprune_net_rotary(net, "bad", rows(net), 2, 1, 6, 1e4f, false))
 LAYER(rotary_theta, clprune_net_rotary(net, "bad", rows(net), 2, 1, 0, 1, false))
+static const double angle = 1, no_angle = NAN;
+static clprune_net_value turn(clprune_net *net, clprune_net_angles angles)
+{
+    return clprune_net_rotary_by(net, "bad", rows(net), 2, 1, &angles);
+}
+LAYER(zero_angles, clprune_net_rotary_by(net, "bad", zero, 2, 1,
+                       &(clprune_net_angles){.pairs = 1, .frequencies = &angle}))
+LAYER(angles_none, clprune_net_rotary_by(net, "bad", rows(net), 2, 1, NULL))
+LAYER(angles_no_pairs, turn(net, (clprune_net_angles){.frequencies = &angle}))
+LAYER(angles_many, turn(net, (clprune_net_angles){.pairs = SIZE_MAX, .frequencies = &angle}))
+LAYER(angles_empty, turn(net, (clprune_net_angles){.pairs = 1}))
+LAYER(angles_both, turn(net, (clprune_net_angles){
+                                 .pairs = 1, .frequencies = &angle, .angles = (const float[4]){0}}))
+LAYER(angles_wide, turn(net, (clprune_net_angles){.pairs = 9, .frequencies = (const double[9]){0}}))
+LAYER(angles_nan, turn(net, (clprune_net_angles){.pairs = 1, .frequencies = &no_angle}))
+LAYER(angles_inf,
+    turn(net, (clprune_net_angles){.pairs = 1, .angles = (const float[4]){0, 0, 0, INFINITY}}))
+LAYER(
+    angles_factor, turn(net, (clprune_net_angles){.pairs = 1, .frequencies = &angle, .factor = -1}))
+LAYER(angles_reserved,
+    turn(net, (clprune_net_angles){.pairs = 1, .frequencies = &angle, .reserved = {0, 1}}))
+LAYER(zero_glu, clprune_net_glu(net, "bad", zero, CLPRUNE_ACTIVATION_GELU))
+LAYER(glu_relu, clprune_net_glu(net, "bad", rows(net), CLPRUNE_ACTIVATION_RELU))
+LAYER(glu_relu6, clprune_net_glu(net, "bad", rows(net), CLPRUNE_ACTIVATION_RELU6))
+LAYER(glu_none, clprune_net_glu(net, "bad", rows(net), (clprune_activation)99))
+LAYER(cap_of_0, clprune_net_token_loss(net, "a", linear(net), 5); clprune_net_cap_logits(net, 0))
+LAYER(cap_of_nan, clprune_net_token_loss(net, "a", linear(net), 5);
+      clprune_net_cap_logits(net, NAN))
+LAYER(cap_alone, clprune_net_cap_logits(net, 1))
+LAYER(cap_of_logits, clprune_net_cross_entropy(net, linear(net)); clprune_net_cap_logits(net, 1))
 LAYER(zero_swiglu, clprune_net_swiglu(net, "bad", zero))
 LAYER(swiglu_odd, clprune_net_swiglu(net, "bad", clprune_net_linear(net, "fc", rows(net), 7)))
 LAYER(zero_head_norm, clprune_net_head_norm(net, "bad", zero, 0, 1, 1))
@@ -447,6 +477,25 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(rotary_part, INVALID_SIZE, "is turned, not 3"),
     ROW(rotary_wide, INVALID_SIZE, "is turned, not 6"),
     ROW(rotary_theta, INVALID_ARGUMENT, "layer bad: its theta is 1"),
+    ROW(zero_angles, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(angles_none, INVALID_ARGUMENT, "layer bad: it has no pairs, or not one of"),
+    ROW(angles_no_pairs, INVALID_ARGUMENT, "layer bad: it has no pairs, or not one of"),
+    ROW(angles_many, INVALID_ARGUMENT, "layer bad: it has no pairs, or not one of"),
+    ROW(angles_empty, INVALID_ARGUMENT, "layer bad: it has no pairs, or not one of"),
+    ROW(angles_both, INVALID_ARGUMENT, "layer bad: it has no pairs, or not one of"),
+    ROW(angles_wide, INVALID_SIZE, "is turned, not 18"),
+    ROW(angles_nan, INVALID_ARGUMENT, "layer bad: angle 0 is nan"),
+    ROW(angles_inf, INVALID_ARGUMENT, "layer bad: angle 3 is inf"),
+    ROW(angles_factor, INVALID_ARGUMENT, "layer bad: its factor is -1"),
+    ROW(angles_reserved, INVALID_ARGUMENT, "zero-initialise clprune_net_angles"),
+    ROW(zero_glu, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(glu_relu, INVALID_ARGUMENT, "layer bad: its activation is 0"),
+    ROW(glu_relu6, INVALID_ARGUMENT, "layer bad: its activation is 5"),
+    ROW(glu_none, INVALID_ARGUMENT, "layer bad: its activation is 99"),
+    ROW(cap_of_0, INVALID_ARGUMENT, "the cap of logits is 0"),
+    ROW(cap_of_nan, INVALID_ARGUMENT, "the cap of logits is nan"),
+    ROW(cap_alone, INVALID_ARGUMENT, "no token loss before it"),
+    ROW(cap_of_logits, INVALID_ARGUMENT, "no token loss before it"),
     ROW(zero_swiglu, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(swiglu_odd, INVALID_SIZE, "layer bad: its input has 7 columns"),
     ROW(zero_head_norm, INVALID_ARGUMENT, "layer bad: its input is no value"),

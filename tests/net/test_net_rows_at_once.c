@@ -8,7 +8,7 @@
 #include "support/test_buffer.h"
 
 enum { BATCH = 3, ROWS = 11, COLS = 32, VOCABULARY = NET_VOCABULARY };
-enum { LORA = 1, CODES = 2 };
+enum { LORA = 1, CODES = 2, ANGLES = 4 };
 
 static void tune(clprune_net *net, uint64_t seed, bool begins)
 {
@@ -55,6 +55,20 @@ static void build_gpt(clprune_net *net, const net_model *model)
     tune(net, model->seed, false);
 }
 
+/* Other angles: by frequencies, and those of each row. */
+static clprune_net_value turn(
+    clprune_net *net, const net_model *model, unsigned layer, clprune_net_value x)
+{
+    static const double frequencies[] = {0.7};
+    float angles[ROWS];
+    const clprune_net_angles by[] = {
+        {.pairs = 1, .frequencies = frequencies, .factor = 0.5f}, {.pairs = 1, .angles = angles}};
+    for (size_t i = 0; i < ROWS; i++)
+        angles[i] = (float)(i * i % 7);
+    return (model->seed & ANGLES) != 0 ? clprune_net_rotary_by(net, "rotary", x, 4, 2, &by[layer])
+                                       : clprune_net_rotary(net, "rotary", x, 4, 2, 2, 1e4f, false);
+}
+
 /* Rotary positions, heads that share keys. */
 static void build_llama(clprune_net *net, const net_model *model)
 {
@@ -68,21 +82,28 @@ static void build_llama(clprune_net *net, const net_model *model)
         clprune_net_value t = clprune_net_rms_norm(net, "norm1", x);
         t = clprune_net_project(net, "qkv", t, 2 * COLS);
         t = clprune_net_head_norm(net, "k_norm", t, COLS, 2, COLS / 4);
-        t = clprune_net_rotary(net, "rotary", t, 4, 2, 2, 1e4f, false);
+        t = turn(net, model, i, t);
         t = clprune_net_project(net, "o", clprune_net_attention(net, "attn", t, &attn), COLS);
         x = clprune_net_add(net, "add1", x, t);
         t = clprune_net_project(net, "up", clprune_net_rms_norm(net, "norm2", x), 96);
-        t = clprune_net_project(net, "down", clprune_net_swiglu(net, "swiglu", t), COLS);
+        t = clprune_net_project(net, "down",
+            (model->seed & ANGLES) != 0
+                ? clprune_net_glu(net, "glu", t, CLPRUNE_ACTIVATION_GELU_TANH)
+                : clprune_net_swiglu(net, "swiglu", t),
+            COLS);
         x = clprune_net_add(net, "add2", x, t);
     }
     clprune_net_part(net, NULL);
     clprune_net_token_loss(net, "head", clprune_net_rms_norm(net, "norm", x), VOCABULARY);
+    if ((model->seed & ANGLES) != 0)
+        clprune_net_cap_logits(net, 1);
     tune(net, model->seed, false);
 }
 
 static const net_model models[] = {{"gpt", build_gpt, ROWS, 0, ROWS, 0, false, true, 0},
     {"gpt, adapters", build_gpt, ROWS, 0, ROWS, 0, false, true, LORA},
     {"llama", build_llama, ROWS, 0, ROWS, 0, false, false, 0},
+    {"gemma", build_llama, ROWS, 0, ROWS, 0, false, false, ANGLES},
     {"llama, adapters, codes", build_llama, ROWS, 0, ROWS, 0, false, false, LORA + CODES}};
 
 /* With weights of their own that adapters change, too. */

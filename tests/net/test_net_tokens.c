@@ -338,6 +338,68 @@ static void same_as_logits(NO_ROW)
     }
 }
 
+/* A cap bounds what clprune_net_logits gives. */
+static void build_capped(clprune_net *net, const net_model *model)
+{
+    net_token_models[NET_HEAD].build(net, &net_token_models[NET_HEAD]);
+    if (model->seed > 0)
+        clprune_net_cap_logits(net, (float)model->seed / 8);
+}
+
+static void capped_logits(NO_ROW)
+{
+    static const net_model models[] = {{"free", build_capped, ROWS, 0, ROWS, 0, false, false, 0},
+        {"capped", build_capped, ROWS, 0, ROWS, 0, false, false, 3}};
+    const double cap = 3 / 8.0;
+    float *logits[2];
+    for (size_t i = 0; i < 2; i++) {
+        net_job job = net_open(test_context(), &models[i], BATCH, NULL);
+        const clprune_mat mat = test_new_mat(job.context, BATCH, NET_VOCABULARY);
+        cl_event event = NULL;
+        TEST_OK(clprune_net_forward(job.net, &job.data, false));
+        TEST_OK(clprune_net_logits(job.net, BATCH, 3, mat, &event));
+        TEST_CL(clWaitForEvents(1, &event));
+        TEST_CL(clReleaseEvent(event));
+        logits[i] = test_floats(BATCH * NET_VOCABULARY);
+        TEST_OK(clprune_mat_read(job.context, mat, logits[i]));
+    }
+    for (size_t i = 0; i < BATCH * NET_VOCABULARY; i++)
+        assert_true(fabs((double)logits[1][i] - cap * tanh((double)logits[0][i] / cap)) < 1e-6);
+}
+
+/* Rotary positions by a theta, by its frequencies, and by the angles of each row. */
+static void build_angles(clprune_net *net, const net_model *model)
+{
+    enum { PAIRS = 4, HEADS = 2 };
+    double frequencies[PAIRS];
+    float angles[ROWS][PAIRS];
+    for (size_t i = 0; i < PAIRS; i++)
+        frequencies[i] = pow(100, -(double)i / PAIRS);
+    for (size_t i = 0; i < ROWS * PAIRS; i++)
+        angles[i / PAIRS][i % PAIRS] = (float)((double)(i / PAIRS) * frequencies[i % PAIRS]);
+    const clprune_net_angles by[] = {
+        {.pairs = PAIRS, .frequencies = frequencies}, {.pairs = PAIRS, .angles = angles[0]}};
+    const clprune_net_value x = clprune_net_rows(net, ROWS, 64);
+    clprune_net_mean_squared_error(net,
+        model->seed == 0 ? clprune_net_rotary(net, "rotary", x, HEADS, 1, 2 * PAIRS, 100, false)
+                         : clprune_net_rotary_by(net, "rotary", x, HEADS, 1, &by[model->seed - 1]));
+}
+
+static void angles(NO_ROW)
+{
+    float *values[3];
+    for (uint64_t i = 0; i < 3; i++) {
+        const net_model model = {"angles", build_angles, ROWS, 64, ROWS, 64, false, false, i};
+        net_job job = net_open(test_context(), &model, BATCH, NULL);
+        TEST_OK(clprune_net_forward(job.net, &job.data, false));
+        const clprune_mat y = clprune_net_output(job.net, BATCH);
+        values[i] = test_floats(y.rows * y.cols);
+        TEST_OK(clprune_mat_read(job.context, y, values[i]));
+        for (size_t k = 0; k < y.rows * y.cols; k++)
+            assert_true(fabsf(values[i][k] - values[0][k]) < 1e-5f);
+    }
+}
+
 /* What a token loss needs in which order. */
 static void order(NO_ROW)
 {
@@ -491,7 +553,7 @@ int main(void)
     test_list list = {0};
     TEST_ADD_EACH(&list, gradients, net_token_models, "gradients of %s");
     TEST_ADD_EACH(&list, smaller_batches, net_token_models, "smaller batches of %s");
-    static const size_t added[] = {NET_HEAD, NET_TIED, NET_LOGITS, NET_LLAMA, NET_BERT};
+    static const size_t added[] = {NET_HEAD, NET_TIED, NET_LOGITS, NET_LLAMA, NET_BERT, NET_GEMMA};
     for (size_t i = 0; i < COUNT_OF(added); i++)
         test_add(&list, passes, &net_token_models[added[i]], "ignored labels in passes of %s",
             net_token_models[added[i]].name);
@@ -502,6 +564,8 @@ int main(void)
     test_add(&list, frozen, NULL, "frozen weights");
     test_add(&list, losses, NULL, "losses of rows that count");
     test_add(&list, same_as_logits, NULL, "a loss in chunks and one of logits");
+    test_add(&list, capped_logits, NULL, "capped logits");
+    test_add(&list, angles, NULL, "angles");
     test_add(&list, order, NULL, "order of calls");
     test_add(&list, weights, NULL, "weights");
     test_add(&list, bits_of_queries, NULL, "bits of queries");

@@ -64,6 +64,13 @@ int main(void)
     MEMBER(clprune_max_pool_desc, padding);
     MEMBER(clprune_max_pool_desc, ceil);
     MEMBER(clprune_max_pool_desc, reserved);
+    STRUCTURE(clprune_net_angles);
+    MEMBER(clprune_net_angles, pairs);
+    MEMBER(clprune_net_angles, frequencies);
+    MEMBER(clprune_net_angles, angles);
+    MEMBER(clprune_net_angles, factor);
+    MEMBER(clprune_net_angles, adjacent);
+    MEMBER(clprune_net_angles, reserved);
     STRUCTURE(clprune_net_attn);
     MEMBER(clprune_net_attn, heads);
     MEMBER(clprune_net_attn, kv_heads);

@@ -558,6 +558,18 @@ class Turned(nn.Module):
         return turned(self.q_norm(q), cos, sin), turned(self.k_norm(k), cos, sin), v
 
 
+class TurnedOfRows(Turned):
+    """By other angles than those of frequencies, and with a factor."""
+
+    def __init__(self):
+        super().__init__(Turned.joined, 6)
+
+    def tables(self, x):
+        cos, sin = super().tables(x)
+        order = torch.arange(x.shape[1]).square() % 5
+        return 1.5 * cos[order], 1.5 * sin[order]
+
+
 class Gemma(nn.Module):
     def __init__(self):
         super().__init__()
@@ -702,6 +714,7 @@ MODELS = {
     **{f"rotary, {how.__name__}, {part}": (functools.partial(Turned, how, part, theta), lambda n: torch.randn(n, 7, 24))
        for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4),
                                 (Turned.normed, 12, 1e4), (Turned.gained, 12, 5e5))},
+    "rotary, of rows": (TurnedOfRows, lambda n: torch.randn(n, 7, 24)),
     "gemma": (Gemma, lambda n: torch.randn(n, 20)),
     "lines": (Lines, images),
     "responses": (Responses, images),
@@ -880,6 +893,15 @@ class Values(Case):
 
         for name, config in (
                 ("LlamaForCausalLM", transformers.LlamaConfig(**small)),
+                ("LlamaForCausalLM", transformers.LlamaConfig(**small, rope_parameters=dict(
+                    rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                    original_max_position_embeddings=8))),
+                ("Qwen2ForCausalLM", transformers.Qwen2Config(**small, num_key_value_heads=2, rope_parameters=dict(
+                    rope_type="yarn", rope_theta=500.0, factor=4.0, original_max_position_embeddings=8))),
+                ("Phi3ForCausalLM", transformers.Phi3Config(
+                    **small, pad_token_id=0, original_max_position_embeddings=16, rope_parameters=dict(
+                        rope_type="longrope", rope_theta=500.0, partial_rotary_factor=0.5, short_factor=[1.5, 3.0],
+                        long_factor=[9.0, 9.0]))),
                 ("Qwen2ForCausalLM", transformers.Qwen2Config(**small, num_key_value_heads=2)),
                 ("Qwen3ForCausalLM", transformers.Qwen3Config(**small, num_key_value_heads=2, head_dim=16)),
                 ("GPTNeoXForCausalLM", transformers.GPTNeoXConfig(

@@ -57,7 +57,11 @@ void token_head_ref_run(const token_head_ref *h)
     double *loss = test_doubles(rows), *loss_bound = test_doubles(rows), *hit = test_doubles(rows);
     double *dw_size = test_doubles(v * d);
     for (size_t r = 0; r < rows; r++) {
-        const double error = row_logits(h, r, logits);
+        double error = row_logits(h, r, logits);
+        for (size_t k = 0; h->cap > 0 && k < v; k++) { /* tanh, times, over */
+            logits[k] = h->cap * tanh(logits[k] / h->cap);
+            error = fmax(error, 8 * U * h->cap);
+        }
         cross_entropy_ref_forward(1, v, h->smoothing, logits, &h->labels[r], log_p, bound, &loss[r],
             &loss_bound[r], &hit[r]);
         loss_bound[r] += loss[r] == 0 ? 0 : 2 * error;
@@ -67,6 +71,9 @@ void token_head_ref_run(const token_head_ref *h)
             if (dz_bound[k] > 0)
                 dz_bound[k] += h->scale * weight * exp(log_p[k]) * (2 * error + bound[k]) +
                                3 * U * fabs(dz[k]);
+            const double part = h->cap > 0 ? logits[k] / h->cap : 0;
+            dz_bound[k] += 32 * U * fabs(dz[k]) * (h->cap > 0);
+            dz[k] *= 1 - part * part;
             for (size_t c = 0; c < d; c++) {
                 const double x = h->x[r * d + c], w = h->w[k * d + c];
                 h->dx[r * d + c] += dz[k] * w;

@@ -17,7 +17,7 @@ void token_loss_ref_sums(size_t batch, size_t rows, double weight, const double 
 /* What a head reads, and what it writes: arrays of the sizes of clprune/token_loss.h. */
 typedef struct token_head_ref {
     size_t batch, rows, cols, vocabulary;
-    double smoothing, scale;
+    double smoothing, scale, cap; /* cap 0: none */
     const double *x, *w;
     const int32_t *labels;
     double *loss, *loss_bound, *hit, *dx, *dx_bound, *dw, *dw_bound;

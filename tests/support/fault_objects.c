@@ -564,8 +564,8 @@ static clprune_status call_rows(clprune_context *c)
     const clprune_net_desc desc = {.batch = BATCH, .infers = true, .rows_at_once = 1};
     clprune_status status = fault_checked(clprune_net_create(c, &desc, &net), &net);
     clprune_net_value v = clprune_net_rows(net, TOKENS, COLS);
-    v = clprune_net_rotary(
-        net, "rotary", clprune_net_linear(net, "qkv", v, COLS), 1, 1, 0, 1e4f, false);
+    v = clprune_net_rotary_by(net, "rotary", clprune_net_linear(net, "qkv", v, COLS), 1, 1,
+        &(clprune_net_angles){.pairs = 1, .frequencies = (const double[]){0.5}});
     (void)clprune_net_attention(net, "attn", v, &attn);
     THEN(clprune_net_settle(net, NULL));
     THEN(clprune_net_init(net, 1));

@@ -159,6 +159,9 @@ CALL(swiglu, clprune_swiglu_forward(CONTEXT, m[0], m[1], EVENT))
 CALL(swiglu_back, clprune_swiglu_backward(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(rotary, clprune_rotary_forward(CONTEXT, BATCH, 2, 8, 6, 1e4f, true, m[0], m[1], EVENT))
 CALL(rotary_back, clprune_rotary_backward(CONTEXT, BATCH, 2, 8, 6, 1e4f, true, m[0], m[1], EVENT))
+CALL(rotary_by, clprune_rotary_by(CONTEXT, BATCH, 2, 8, true, false, m[1], m[0], m[2], EVENT))
+CALL(glu, clprune_glu_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU_TANH, m[0], m[1], EVENT))
+CALL(glu_back, clprune_glu_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU_TANH, m[0], m[1], m[2], EVENT))
 #define INTS(i) ((clprune_ints){m[i].buffer, m[i].offset})
 CALL(embedding, clprune_embedding_forward(CONTEXT, INTS(0), m[1], m[2], EVENT))
 CALL(embedding_back, clprune_embedding_backward(CONTEXT, 1, INTS(0), m[1], m[2], EVENT))
@@ -168,7 +171,7 @@ CALL(token_loss,
     clprune_token_loss_forward(CONTEXT, BATCH, 0.1f, m[0], INTS(1), m[2], m[3], m[4], m[5], EVENT))
 CALL(token_loss_back,
     clprune_token_loss_backward(CONTEXT, 0.1f, 1, m[0], m[1], INTS(2), m[3], EVENT))
-CALL(token_head, clprune_token_head(CONTEXT, BATCH, 1, 0.1f, 1, m[0], m[1], INTS(2), m[3], m[4],
+CALL(token_head, clprune_token_head(CONTEXT, BATCH, 1, 0.1f, 1, 2, m[0], m[1], INTS(2), m[3], m[4],
                      m[5], m[6], EVENT))
 CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(gate, clprune_gate_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
@@ -523,6 +526,11 @@ static const function functions[] = {
         {{"x", ROWS, COLS}, {"dy", ROWS, COLS / 2, FREE}, {"dx", RESULT(1)}}},
     {"rotary_forward", call_rotary, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
     {"rotary_backward", call_rotary_back, {{"dy", ROWS, COLS, FREE}, {"dx", RESULT(1)}}},
+    {"rotary_by", call_rotary_by,
+        {{"x", ROWS, COLS, FREE}, {"table", TOKENS, 6}, {"y", RESULT(1)}}},
+    {"glu_forward", call_glu, {{"x", ROWS, COLS}, {"y", ROWS, COLS / 2, OUTPUT | FREE}}},
+    {"glu_backward", call_glu_back,
+        {{"x", ROWS, COLS}, {"dy", ROWS, COLS / 2, FREE}, {"dx", RESULT(1)}}},
     {"embedding_forward", call_embedding,
         {{"tokens", 1, ROWS, BUFFER}, {"weight", OUT, COLS, FREE},
             {"y", ROWS, COLS, OUTPUT | FREE_ROWS}}},

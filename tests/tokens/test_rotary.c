@@ -75,6 +75,46 @@ static const layer_case backward = {"backward",
     {{"dy", LAYER_IN, size_all}, {"dx", LAYER_OUT, size_all, .over = 1 << 0}}, call_backward,
     ref_backward, NULL};
 
+/* ---- other angles: what the table says ---------------------------------------------------------
+ */
+
+LAYER_SIZE(size_table, shape, s->rows, s->head_cols - s->stay, s->gap)
+
+static void turn_by(const layer_data *d, double sign)
+{
+    const shape *s = d->shape;
+    const size_t turned = s->head_cols - s->stay, half = turned / 2;
+    for (size_t i = 0; i < d[2].count; i++) {
+        const size_t c = i % d->cols, q = i / d->cols % s->rows;
+        const size_t in_head = s->head_cols > 0 ? c % s->head_cols : 0;
+        d[2].want[i] = d[0].in[i];
+        if (c >= s->heads * s->head_cols || in_head >= turned)
+            continue;
+        const bool second = s->adjacent ? in_head % 2 : in_head >= half;
+        const size_t apart = s->adjacent ? 1 : half;
+        const double *t = d[1].in + q * turned + (s->adjacent ? in_head / 2 : in_head % half);
+        const double own = d[0].in[i] * t[0];
+        const double other = d[0].in[second ? i - apart : i + apart] * sign * t[half];
+        d[2].want[i] = own + (second ? other : -other);
+        d[2].bound[i] = 3 * 0x1p-24 * (fabs(own) + fabs(other));
+    }
+}
+
+#define BY(name, back, sign)                                                                       \
+    LAYER_CALL_OF(name, shape,                                                                     \
+        clprune_rotary_by(c->context, s->batch, s->heads, s->head_cols, s->adjacent, back, m[1],   \
+            m[0], m[2], c->event))                                                                 \
+    static void ref_##name(const layer_data *d)                                                    \
+    {                                                                                              \
+        turn_by(d, sign);                                                                          \
+    }                                                                                              \
+    static const layer_case name = {#name,                                                         \
+        {{"x", LAYER_IN, size_all}, {"table", LAYER_IN, size_table},                               \
+            {"y", LAYER_OUT, size_all, .over = 1 << 0}},                                           \
+        call_##name, ref_##name, NULL};
+BY(by, false, 1)
+BY(by_back, true, -1)
+
 static void slopes(NO_ROW)
 {
     static const shape few = {2, 5, 2, 6, 3, 0, 1e4f, 2, true};
@@ -149,16 +189,33 @@ static void refused(NO_ROW)
                        rows[i].head_cols, rows[i].turned, rows[i].theta, false, x.mat, y.mat, NULL),
             rows[i].status, rows[i].text);
     }
+    const struct {
+        size_t rows, cols;
+        clprune_status status;
+        const char *text;
+    } tables[] = {{3, 3, CLPRUNE_INVALID_SIZE, "turned is 3"},
+        {3, 6, CLPRUNE_INVALID_SIZE, "at most the 4 columns"},
+        {2, 4, CLPRUNE_INVALID_SIZE, "table is 2 x 4, expected 3 x 4"},
+        {0, 0, CLPRUNE_INVALID_ARGUMENT, "table is absent"}};
+    for (size_t i = 0; i < COUNT_OF(tables); i++) {
+        test_mat table = test_mat_make(tables[i].rows, tables[i].cols, 0, NULL);
+        TEST_FAILS(clprune_rotary_by(test_context(), 2, 2, 4, false, false,
+                       tables[i].rows > 0 ? table.mat : CLPRUNE_NO_MAT, x.mat, y.mat, NULL),
+            tables[i].status, tables[i].text);
+    }
     TEST_UNCHANGED(&x, &y);
 }
 
 int main(void)
 {
-    static const layer_case *const cases[] = {&forward, &backward};
+    static const layer_case *const cases[] = {&forward, &backward, &by, &by_back};
+    enum { CASES = COUNT_OF(cases) };
     test_list list = {0};
-    for (size_t i = 0; i < 2 * COUNT_OF(shapes); i++) {
-        const shape *s = &shapes[i / 2];
-        layer_add_one(&list, cases[i % 2], s,
+    for (size_t i = 0; i < CASES * COUNT_OF(shapes); i++) {
+        const shape *s = &shapes[i / CASES];
+        if (i % CASES > 1 && s->head_cols - s->stay == 0)
+            continue; /* no table */
+        layer_add_one(&list, cases[i % CASES], s,
             "%zu x %zu rows, %zu heads of %zu, %zu stay, and %zu + %zu, %g%s", s->batch, s->rows,
             s->heads, s->head_cols, s->stay, s->more, s->gap, (double)s->theta,
             s->adjacent ? ", adjacent" : "");

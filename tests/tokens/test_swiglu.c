@@ -1,4 +1,6 @@
-/* SwiGLU: both directions of all shapes, special values, slopes. */
+/* SwiGLU, and gated units of other activations: both directions of all shapes, special values,
+ * slopes.
+ */
 #include "clprune/swiglu.h"
 
 #include "ref/gelu_ref.h"
@@ -8,25 +10,31 @@ LAYER_SIZE(size_both, layer_shape, s->rows, 2 * s->cols, s->gap)
 
 LAYER_CALL(forward, clprune_swiglu_forward(c->context, m[0], m[1], c->event))
 
-/* silu(a), its slope, and the bounds of both. */
-static double silu(double a, double *slope, double *bound, double *slope_bound)
+/* f(a), its slope, and the bounds of both. */
+static double gate_of(
+    clprune_activation f, double a, double *slope, double *bound, double *slope_bound)
 {
     const double one = 1;
     double value;
-    activation_ref_forward(CLPRUNE_ACTIVATION_SILU, 1, &a, &value, bound);
-    activation_ref_backward(CLPRUNE_ACTIVATION_SILU, 1, &a, &one, slope, slope_bound);
+    activation_ref_forward(f, 1, &a, &value, bound);
+    activation_ref_backward(f, 1, &a, &one, slope, slope_bound);
     return value;
 }
 
-static void ref_forward(const layer_data *d)
+static void forward_of(clprune_activation f, const layer_data *d)
 {
     const size_t cols = d[1].cols;
     for (size_t i = 0; i < d[1].count; i++) {
         const double *x = d[0].in + i / cols * 2 * cols + i % cols;
         double slope, bound, slope_bound;
-        d[1].want[i] = silu(x[0], &slope, &bound, &slope_bound) * x[cols];
+        d[1].want[i] = gate_of(f, x[0], &slope, &bound, &slope_bound) * x[cols];
         d[1].bound[i] = bound * fabs(x[cols]) + test_bound(0, 0, d[1].want[i]);
     }
+}
+
+static void ref_forward(const layer_data *d)
+{
+    forward_of(CLPRUNE_ACTIVATION_SILU, d);
 }
 
 static const layer_case forward = {"forward",
@@ -35,14 +43,14 @@ static const layer_case forward = {"forward",
 
 LAYER_CALL(backward, clprune_swiglu_backward(c->context, m[0], m[1], m[2], c->event))
 
-static void ref_backward(const layer_data *d)
+static void backward_of(clprune_activation f, const layer_data *d)
 {
     const size_t cols = d[1].cols;
     for (size_t i = 0; i < d[1].count; i++) {
         const size_t at = i / cols * 2 * cols + i % cols;
         const double a = d[0].in[at], b = d[0].in[at + cols], dy = d[1].in[i];
         double slope, bound, slope_bound;
-        const double gate = silu(a, &slope, &bound, &slope_bound);
+        const double gate = gate_of(f, a, &slope, &bound, &slope_bound);
         d[2].want[at] = dy * b * slope;
         d[2].bound[at] = fabs(dy * b) * slope_bound + test_bound(0, 0, 2 * d[2].want[at]);
         d[2].want[at + cols] = dy * gate;
@@ -50,10 +58,52 @@ static void ref_backward(const layer_data *d)
     }
 }
 
+static void ref_backward(const layer_data *d)
+{
+    backward_of(CLPRUNE_ACTIVATION_SILU, d);
+}
+
 static const layer_case backward = {"backward",
     {{"x", LAYER_IN, size_both, .low = -6, .high = 6}, {"dy", LAYER_IN, layer_all},
         {"dx", LAYER_OUT, size_both, .over = 1 << 0}},
     call_backward, ref_backward, NULL};
+
+/* ---- other activations -------------------------------------------------------------------------
+ */
+
+typedef struct glu_shape {
+    layer_shape all;
+    clprune_activation f;
+} glu_shape;
+
+LAYER_CALL_OF(glu, glu_shape, clprune_glu_forward(c->context, s->f, m[0], m[1], c->event))
+
+static void ref_glu(const layer_data *d)
+{
+    forward_of(((const glu_shape *)d->shape)->f, d);
+}
+
+static const layer_case glu = {"glu",
+    {{"x", LAYER_IN, size_both, .low = -6, .high = 6}, {"y", LAYER_OUT, layer_all}}, call_glu,
+    ref_glu, NULL};
+
+LAYER_CALL_OF(
+    glu_back, glu_shape, clprune_glu_backward(c->context, s->f, m[0], m[1], m[2], c->event))
+
+static void ref_glu_back(const layer_data *d)
+{
+    backward_of(((const glu_shape *)d->shape)->f, d);
+}
+
+static const layer_case glu_back = {"glu, backward",
+    {{"x", LAYER_IN, size_both, .low = -6, .high = 6}, {"dy", LAYER_IN, layer_all},
+        {"dx", LAYER_OUT, size_both, .over = 1 << 0}},
+    call_glu_back, ref_glu_back, NULL};
+
+static const glu_shape glu_shapes[] = {{{7, 17, 3}, CLPRUNE_ACTIVATION_GELU},
+    {{7, 17, 3}, CLPRUNE_ACTIVATION_GELU_TANH}, {{60, 100, 5}, CLPRUNE_ACTIVATION_GELU_TANH},
+    {{7, 17, 3}, CLPRUNE_ACTIVATION_TANH}, {{7, 17, 3}, CLPRUNE_ACTIVATION_HARD_SIGMOID},
+    {{7, 17, 3}, CLPRUNE_ACTIVATION_HARD_SWISH}, {{7, 17, 3}, CLPRUNE_ACTIVATION_SIGMOID}};
 
 static void slopes(NO_ROW)
 {
@@ -77,6 +127,15 @@ static void refused(NO_ROW)
     test_mat x = test_mat_make(3, 9, 0, NULL), y = test_mat_make(3, 4, 0, NULL);
     TEST_FAILS(clprune_swiglu_forward(test_context(), x.mat, y.mat, NULL), CLPRUNE_INVALID_SIZE,
         "x is 3 x 9, expected 3 x 8");
+    const clprune_activation none[] = {CLPRUNE_ACTIVATION_RELU, CLPRUNE_ACTIVATION_RELU6,
+        (clprune_activation)(CLPRUNE_ACTIVATION_SIGMOID + 1)};
+    x.mat.cols = 8;
+    for (size_t i = 0; i < COUNT_OF(none); i++) {
+        TEST_FAILS(clprune_glu_forward(test_context(), none[i], x.mat, y.mat, NULL),
+            CLPRUNE_INVALID_ARGUMENT, "expected that of a gated unit");
+        TEST_FAILS(clprune_glu_backward(test_context(), none[i], x.mat, y.mat, x.mat, NULL),
+            CLPRUNE_INVALID_ARGUMENT, "expected that of a gated unit");
+    }
     y.mat.cols = SIZE_MAX;
     TEST_FAILS(clprune_swiglu_forward(test_context(), x.mat, y.mat, NULL), CLPRUNE_SIZE_OVERFLOW,
         "columns");
@@ -89,6 +148,11 @@ int main(void)
     test_list list = {0};
     layer_add(&list, &forward);
     layer_add(&list, &backward);
+    for (size_t i = 0; i < 2 * COUNT_OF(glu_shapes); i++) {
+        const glu_shape *g = &glu_shapes[i / 2];
+        layer_add_one(&list, i % 2 == 0 ? &glu : &glu_back, g, "%zu x %zu, activation %d",
+            g->all.rows, g->all.cols, (int)g->f);
+    }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, special_values, NULL, "special values");
     test_add(&list, refused, NULL, "refused");

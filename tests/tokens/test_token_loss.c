@@ -12,6 +12,7 @@ typedef struct shape {
     size_t batch, rows, classes, cols, gap; /* rows: of a sample */
     float smoothing;
     ids ids;
+    float cap; /* of a head */
 } shape;
 
 static size_t rows_of(const shape *s)
@@ -116,7 +117,7 @@ static clprune_status call_head(const layer_call *c)
     const clprune_mat *m = c->m;
     const test_buf labels = test_buf_make(rows_of(s) * sizeof(int32_t), labels_of(s));
     const clprune_status status = clprune_token_head(c->context, s->batch, c->beta, s->smoothing,
-        SCALE, m[0], m[1], test_buf_ints(&labels), m[2], m[3], m[4], m[5], c->event);
+        SCALE, s->cap, m[0], m[1], test_buf_ints(&labels), m[2], m[3], m[4], m[5], c->event);
     test_buf_unchanged(&labels, "labels");
     return status;
 }
@@ -126,8 +127,8 @@ static void ref_head(const layer_data *d)
 {
     const shape *s = d->shape;
     const token_head_ref head = {s->batch, rows_of(s), s->cols, s->classes, (double)s->smoothing,
-        (double)SCALE, d[0].in, d[1].in, labels_of(s), d[2].want, d[2].bound, d[3].want, d[4].want,
-        d[4].bound, d[5].want, d[5].bound};
+        (double)SCALE, (double)s->cap, d[0].in, d[1].in, labels_of(s), d[2].want, d[2].bound,
+        d[3].want, d[4].want, d[4].bound, d[5].want, d[5].bound};
     token_head_ref_run(&head);
     for (size_t n = 0; n < d[3].count; n++)
         d[3].bound[n] = 1e-6;
@@ -147,6 +148,10 @@ static const shape shapes[] = {{1, 1, 1, 1, 0, 0, LEGAL}, {2, 1, 5, 3, 1, 0.1f, 
     {300, 3, 9, 4, 0, 0, LEGAL}, {0, 5, 8, 3, 0, 0, LEGAL}, {2, 3, 0, 4, 0, 0, LEGAL}};
 
 /* Chunks of 128 rows: two, and a shorter one. */
+static const shape capped[] = {{1, 1, 1, 1, 0, 0, LEGAL, 2}, {3, 7, 10, 4, 0, 0, LEGAL, 0.5f},
+    {4, 9, 33, 17, 2, 0.1f, SOME_IGNORED, 3}, {4, 6, 7, 5, 1, 0, SOME_ILLEGAL, 1},
+    {0, 5, 8, 3, 0, 0, LEGAL, 1}, {2, 3, 0, 4, 0, 0, LEGAL, 1},
+    {2, 150, 16500, 3, 0, 0.1f, SOME_IGNORED, 1}};
 static const shape chunks = {2, 150, 16500, 3, 0, 0.1f, SOME_IGNORED};
 
 static void slopes(NO_ROW)
@@ -170,13 +175,20 @@ static void refused(NO_ROW)
     TEST_FAILS(clprune_token_loss_forward(test_context(), 2, 1, z.mat, test_buf_ints(&labels),
                    z.mat, one.mat, loss.mat, CLPRUNE_NO_MAT, NULL),
         CLPRUNE_INVALID_ARGUMENT, "smoothing is 1");
-    TEST_FAILS(clprune_token_head(test_context(), 3, 0, 0, 1, z.mat, w.mat, test_buf_ints(&labels),
-                   loss.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
+    TEST_FAILS(
+        clprune_token_head(test_context(), 3, 0, 0, 1, 0, z.mat, w.mat, test_buf_ints(&labels),
+            loss.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
         CLPRUNE_INVALID_SIZE, "4 rows");
     TEST_FAILS(
-        clprune_token_head(test_context(), 2, 0, NAN, 1, z.mat, w.mat, test_buf_ints(&labels),
+        clprune_token_head(test_context(), 2, 0, NAN, 1, 0, z.mat, w.mat, test_buf_ints(&labels),
             loss.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
         CLPRUNE_INVALID_ARGUMENT, "smoothing is nan");
+    const float caps[] = {NAN, INFINITY, -1};
+    for (size_t i = 0; i < COUNT_OF(caps); i++)
+        TEST_FAILS(clprune_token_head(test_context(), 2, 0, 0, 1, caps[i], z.mat, w.mat,
+                       test_buf_ints(&labels), loss.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
+                       CLPRUNE_NO_MAT, NULL),
+            CLPRUNE_INVALID_ARGUMENT, "cap is");
     TEST_UNCHANGED(&z, &one, &loss, &w);
 }
 
@@ -190,6 +202,9 @@ int main(void)
             s->batch, s->rows, s->classes, s->cols, (double)s->smoothing, (int)s->ids);
     }
     layer_add_one(&list, &head, &chunks, "chunks of rows");
+    for (size_t i = 0; i < COUNT_OF(capped); i++)
+        layer_add_one(&list, &head, &capped[i], "a cap of %g, %zu rows x %zu",
+            (double)capped[i].cap, rows_of(&capped[i]), capped[i].classes);
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, refused, NULL, "refused");
     return test_run_on_devices("token_loss", &list);

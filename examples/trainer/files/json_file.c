@@ -79,16 +79,36 @@ void json_file_close(json_file *file)
     free(file);
 }
 
-static const json_t *find(const json_file *file, const char *name)
+/* A member of an object, or an element of an array. */
+static const json_t *member(const json_t *of, const char *name)
+{
+    char *end;
+    if (!json_is_array(of))
+        return json_object_get(of, name);
+    const unsigned long index = strtoul(name, &end, 10);
+    return end != name && *end == '\0' ? json_array_get(of, index) : NULL;
+}
+
+static const json_t *find_any(const json_file *file, const char *name)
 {
     const json_t *at = file->root;
     char part[64];
     for (const char *dot; at != NULL && (dot = strchr(name, '.')) != NULL; name = dot + 1) {
         (void)snprintf(part, sizeof part, "%.*s", (int)(dot - name), name);
-        at = json_object_get(at, part);
+        at = member(at, part);
     }
-    at = json_object_get(at, name);
+    return member(at, name);
+}
+
+static const json_t *find(const json_file *file, const char *name)
+{
+    const json_t *at = find_any(file, name);
     return json_is_null(at) ? NULL : at;
+}
+
+bool json_file_has(const json_file *file, const char *name)
+{
+    return find_any(file, name) != NULL;
 }
 
 double json_file_number(const json_file *file, const char *name, double usual)
@@ -124,6 +144,12 @@ json_file *json_file_open(const char *path, fault *f)
 void json_file_close(json_file *file)
 {
     (void)file;
+}
+
+bool json_file_has(const json_file *file, const char *name)
+{
+    (void)file, (void)name;
+    return false;
 }
 
 double json_file_number(const json_file *file, const char *name, double usual)

@@ -1,7 +1,7 @@
 /*
  * json_file.h: numbers and texts of a JSON object in a file, such as config.json of transformers.
- * Names of members of members have dots: "rope_parameters.rope_theta". Reading takes a build with
- * jansson.
+ * Names of members of members have dots, "rope_parameters.rope_theta", and so have elements of
+ * arrays: "short_factor.0". Reading takes a build with jansson.
  */
 #ifndef TRAINER_JSON_FILE_H
 #define TRAINER_JSON_FILE_H
@@ -13,6 +13,9 @@ typedef struct json_file json_file;
 /* NULL after a fault: CODE_DATA, CODE_MEMORY, CODE_USAGE (without jansson). */
 json_file *json_file_open(const char *path, fault *f);
 void json_file_close(json_file *file); /* accepts NULL */
+
+/* Whether there is a member, also null. */
+bool json_file_has(const json_file *file, const char *name);
 
 /* A number, or 0 and 1 for false and true; `usual` where there is none or null; NaN where it is
  * something else. */

@@ -178,8 +178,15 @@ static bool check_twin(source *s, const trainer_weight *w, const file_tensor *ta
                        s->names.file.path, twin->name, taken->name);
 }
 
+static void add_to_all(const trainer_weight *w, float less, float *values)
+{
+    for (size_t i = 0; less != 0 && i < weights_elements(w); ++i)
+        values[i] += less;
+}
+
 static bool write_weight(const source *s, const trainer_weight *w, fault *f)
 {
+    add_to_all(w, w->less, s->values);
     return fault_check(f, NULL, reorder(w, true, s->values, s->more), "reordering weights") &&
            fault_check(
                f, s->context, clprune_mat_write(s->context, w->mat, s->more), "writing weights");
@@ -239,12 +246,14 @@ static bool take(source *s, bool give, fault *f)
     return take_counts(s, give, f);
 }
 
-/* A GGUF file has all matrices out x in, also those that transformers has in x out. */
+/* A GGUF file has all matrices out x in, also those that transformers has in x out, and weights of
+ * norms as they are used. */
 static void turn_round(source *s)
 {
     for (size_t i = 0; s->names.file.is_gguf && i < s->count; ++i) {
         trainer_weight *w = &s->weights[i];
         const size_t outputs = w->shape[1];
+        w->less = 0;
         if (!w->transposed)
             continue;
         w->shape[1] = w->shape[0];
@@ -360,6 +369,7 @@ static bool put_values(clprune_context *context, const trainer_weight *w, float 
         !merge_adapter(context, w, values, f) ||
         !fault_check(f, NULL, reorder(w, false, values, ordered), "reordering weights"))
         return false;
+    add_to_all(w, -w->less, ordered);
     safetensors_put_f32(file, (size_t)weights_elements(w), ordered);
     return true;
 }

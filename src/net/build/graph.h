@@ -35,11 +35,13 @@ typedef struct clprune__net_attention {
     size_t windows, biases, words, masks; /* masks == words: no mask */
 } clprune__net_attention;
 
-/* Rotary positions: the heads, their columns, and how many of these are turned. */
+/* Rotary positions: the heads, their columns, and how many of these are turned: by theta, or by
+ * what the layer's table has: `words` words, either of frequencies or of cosines and sines. */
 typedef struct clprune__net_rotary {
     size_t heads, head_cols, turned;
-    float theta;
-    bool adjacent;
+    float theta, factor;
+    bool adjacent, by_row;
+    size_t words; /* 0: by theta */
 } clprune__net_rotary;
 
 /* Norms of heads: the column of the first one, how many there are, and their columns. */
@@ -56,7 +58,8 @@ struct clprune__net_layer {
     bool frozen;      /* it has parameters, and all are frozen */
     bool adapter;     /* one of the two products of an adapter */
     const char *norm; /* batch norm: the name of its states */
-    float *table;     /* resample: its matrices; attention: index and masks; owned */
+    float *table;     /* resample: its matrices; attention: index and masks; rotary: angles;
+                         owned */
     float eps;        /* of a normalisation */
     float momentum;   /* batch norm */
     union {
@@ -121,6 +124,7 @@ struct clprune__net_graph {
     clprune__net_loss loss;
     size_t head;     /* 1 + the parameter of a token loss, which no layer has; 0: none */
     char *head_name; /* of the token loss */
+    float cap;       /* of its logits; 0: none */
 };
 
 /* The maker of a layer's input k. */

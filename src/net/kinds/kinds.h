@@ -102,6 +102,7 @@ static inline clprune_status clprune__net_create_table(const clprune__net_graph 
     WAYS(attention_ways)                                                                           \
     WAYS(cross_attention_ways)                                                                     \
     WAYS(token_ways)                                                                               \
+    WAYS(rotary_ways)                                                                              \
     WAYS(lora_ways)
 
 #define CLPRUNE__DECLARE_WAYS(name) extern const clprune__net_way clprune__net_##name[];

@@ -3,6 +3,8 @@
 #include "net/kinds/net_loss.h"
 #include "net/run/call.h"
 
+#include <math.h>
+
 #include "clprune/gemm.h"
 #include "clprune/mean_squared_error.h"
 #include "clprune/token_loss.h"
@@ -41,6 +43,20 @@ void clprune_net_custom_loss(clprune_net *net, clprune_net_value y)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     set_loss(net, CLPRUNE__NET_CUSTOM_LOSS, "custom_loss", y);
+}
+
+void clprune_net_cap_logits(clprune_net *net, float cap)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net == NULL)
+        return;
+    if (!(cap > 0 && isfinite(cap)))
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "the cap of logits is %g, expected a finite number above 0", (double)cap);
+    else if (net->graph.loss != CLPRUNE__NET_TOKEN_LOSS)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "the net has no token loss before it, whose logits have a cap");
+    net->graph.cap = cap;
 }
 
 void clprune_net_token_loss(
@@ -90,9 +106,9 @@ static clprune_status token_loss(
     const clprune_mat x = clprune__net_output(net, data->batch);
     const bool training = net->at.phase == CLPRUNE__NET_TRAINED;
     const bool trained = net->graph.values[net->graph.output].trained;
-    return clprune_token_head(net->context, data->batch, 0.0f, data->smoothing, scale_of(data), x,
-        w->value, data->labels, loss, hit, training && trained ? x : CLPRUNE_NO_MAT,
-        training ? w->grad : CLPRUNE_NO_MAT, NULL);
+    return clprune_token_head(net->context, data->batch, 0.0f, data->smoothing, scale_of(data),
+        net->graph.cap, x, w->value, data->labels, loss, hit,
+        training && trained ? x : CLPRUNE_NO_MAT, training ? w->grad : CLPRUNE_NO_MAT, NULL);
 }
 
 clprune_status clprune__net_loss_forward(
@@ -152,6 +168,8 @@ clprune_status clprune__net_loss_logits(
         shape->rows);
     const clprune_mat x = {net->body.spaces[0].buffer, row * shape->cols, batch, shape->cols,
         shape->rows * shape->cols};
-    return clprune_gemm(context, false, true, 1.0f, 0.0f, x,
-        net->body.tensors[net->graph.head - 1].value, logits, event);
+    const float cap = net->graph.cap;
+    TRY(clprune_gemm(context, false, true, 1.0f, 0.0f, x,
+        net->body.tensors[net->graph.head - 1].value, logits, cap != 0 ? NULL : event));
+    return cap != 0 ? clprune__logit_cap(context, cap, logits, event) : CLPRUNE_SUCCESS;
 }

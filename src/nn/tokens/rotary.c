@@ -9,6 +9,7 @@
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def rotary_table_kernel = {"tokens/rotary.cl", "rotary_table"};
+static const clprune__kernel_def rotary_table_of_kernel = {"tokens/rotary.cl", "rotary_table_of"};
 static const clprune__kernel_def rotary_turn_kernel = {"tokens/rotary.cl", "rotary_turn"};
 
 /* 2^64 / (2 pi): the angle of row 1 and pair 0, one radian, in turns of 2^64. */
@@ -20,6 +21,7 @@ typedef struct rotation {
     size_t first, batch, tokens, heads, head_cols, half;
     float theta;
     bool adjacent, back;
+    clprune_mat table; /* of clprune_rotary_by; else absent */
 } rotation;
 
 static clprune_status fill_table(clprune_context *context, const rotation *of, clprune_mat table)
@@ -33,11 +35,32 @@ static clprune_status fill_table(clprune_context *context, const rotation *of, c
     return clprune__rowwise_end(&launch, &plan, NULL);
 }
 
+void clprune__rotary_turns(double angle, uint32_t words[2])
+{
+    const double turn = 6.283185307179586476925, part = angle / turn - floor(angle / turn);
+    const uint64_t turns = (uint64_t)fmin(part * 0x1p64, 0x1.fffffffffffffp63);
+    words[0] = (uint32_t)turns;
+    words[1] = (uint32_t)(turns >> 32);
+}
+
+clprune_status clprune__rotary_table(
+    clprune_context *context, size_t first, float factor, clprune_mat turns, clprune_mat table)
+{
+    const clprune__rowwise plan = clprune__rowwise_plan(context, table.rows, table.cols / 2);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &rotary_table_of_kernel, &plan, &launch));
+    ARG_ULONGS(&launch, first);
+    clprune__arg_float(&launch, factor);
+    ARG_MATS(&launch, turns, table);
+    return clprune__rowwise_end(&launch, &plan, NULL);
+}
+
 static clprune_status check_rotation(
     clprune_context *context, rotation *of, size_t turned, const char *name, clprune_mat x)
 {
     size_t cols;
-    REQUIRE(of->theta > 1 && isfinite(of->theta), CLPRUNE_INVALID_ARGUMENT,
+    const bool given = !clprune__is_absent(of->table);
+    REQUIRE(given || (of->theta > 1 && isfinite(of->theta)), CLPRUNE_INVALID_ARGUMENT,
         "theta is %g, expected above 1", (double)of->theta);
     REQUIRE(turned % 2 == 0 && turned <= of->head_cols, CLPRUNE_INVALID_SIZE,
         "turned is %zu, expected an even number, at most the %zu columns of a head", turned,
@@ -58,7 +81,7 @@ static clprune_status turn_checked(
     clprune_context *context, const rotation *of, clprune_mat x, clprune_mat y, cl_event *event)
 {
     const size_t in_front = of->head_cols == 2 * of->half ? of->heads * of->head_cols : 0;
-    clprune_mat table, from = x, to = y;
+    clprune_mat table = of->table, from = x, to = y;
     from.offset += in_front;
     to.offset += in_front;
     from.cols = to.cols = x.cols - in_front;
@@ -71,8 +94,10 @@ static clprune_status turn_checked(
         return clprune__empty_event(context, event);
     if (!some)
         return CLPRUNE_SUCCESS;
-    TRY(clprune__scratch_mat(context, of->tokens, 2 * of->half, &table));
-    TRY(fill_table(context, of, table));
+    if (clprune__is_absent(table)) {
+        TRY(clprune__scratch_mat(context, of->tokens, 2 * of->half, &table));
+        TRY(fill_table(context, of, table));
+    }
     clprune__rowwise plan = clprune__lanes_plan(
         context, x.rows * of->heads, of->half, 0, clprune__vector_width(context));
     clprune__define(&plan.defines, "BACK", of->back);
@@ -87,10 +112,11 @@ static clprune_status turn_checked(
 static clprune_status turn(clprune_context *context, rotation of, size_t turned, const char *x_name,
     clprune_mat x, const char *y_name, clprune_mat y, cl_event *event)
 {
-    enum { X, Y, ALL };
-    const clprune__operand operands[ALL] = {
-        {x_name, x, x.rows, x.cols}, {y_name, y, x.rows, x.cols, .in_place = 1u << X}};
+    enum { X, TABLE, Y, ALL };
     TRY(check_rotation(context, &of, turned, x_name, x));
+    const clprune__operand operands[ALL] = {{x_name, x, x.rows, x.cols},
+        {"table", of.table, of.batch > 0 ? of.tokens : of.table.rows, turned, .optional = true},
+        {y_name, y, x.rows, x.cols, .in_place = 1u << X}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     return turn_checked(context, &of, x, y, event);
 }
@@ -132,4 +158,20 @@ clprune_status clprune_rotary_backward(clprune_context *context, size_t batch, s
         .adjacent = adjacent,
         .back = true};
     return turn(context, of, turned, "dy", dy, "dx", dx, event);
+}
+
+clprune_status clprune_rotary_by(clprune_context *context, size_t batch, size_t heads,
+    size_t head_cols, bool adjacent, bool back, clprune_mat table, clprune_mat x, clprune_mat y,
+    cl_event *event)
+{
+    ENTER(context);
+    SCRATCH_SCOPE(context);
+    REQUIRE(!clprune__is_absent(table), CLPRUNE_INVALID_ARGUMENT, "table is absent");
+    const rotation of = {.batch = batch,
+        .heads = heads,
+        .head_cols = head_cols,
+        .adjacent = adjacent,
+        .back = back,
+        .table = table};
+    return turn(context, of, table.cols, "x", x, "y", y, event);
 }

@@ -16,39 +16,72 @@ static clprune_status count_columns(clprune_context *context, size_t cols, size_
     return CLPRUNE_SUCCESS;
 }
 
-static clprune__rowwise plan_of(const clprune_context *context, clprune_mat y)
+static clprune_status make_plan(
+    clprune_context *context, clprune_activation activation, clprune_mat y, clprune__rowwise *plan)
 {
-    clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
-    clprune__define(&plan.defines, "ACTIVATION", CLPRUNE_ACTIVATION_SILU);
-    return plan;
+    REQUIRE(activation > CLPRUNE_ACTIVATION_RELU && activation <= CLPRUNE_ACTIVATION_SIGMOID &&
+                activation != CLPRUNE_ACTIVATION_RELU6,
+        CLPRUNE_INVALID_ARGUMENT, "activation is %d, expected that of a gated unit",
+        (int)activation);
+    *plan = clprune__rowwise_plan(context, y.rows, y.cols);
+    clprune__define(&plan->defines, "ACTIVATION", activation);
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status glu_forward(clprune_context *context, clprune_activation activation,
+    clprune_mat x, clprune_mat y, cl_event *event)
+{
+    size_t both;
+    clprune__rowwise plan;
+    TRY(count_columns(context, y.cols, &both));
+    enum { X, Y, ALL };
+    const clprune__operand operands[ALL] = {{"x", x, y.rows, both}, {"y", y, y.rows, y.cols}};
+    TRY(clprune__check_operands(context, operands, Y, ALL));
+    TRY(make_plan(context, activation, y, &plan));
+    const clprune_mat mats[ALL] = {x, y};
+    return clprune__rowwise_run(context, &swiglu_forward_kernel, &plan, ALL, mats, event);
+}
+
+/* Forward: y = f(a) * b. */
+static clprune_status glu_backward(clprune_context *context, clprune_activation activation,
+    clprune_mat x, clprune_mat dy, clprune_mat dx, cl_event *event)
+{
+    size_t both;
+    clprune__rowwise plan;
+    TRY(count_columns(context, dy.cols, &both));
+    enum { X, DY, DX, ALL };
+    const clprune__operand operands[ALL] = {{"x", x, dy.rows, both}, {"dy", dy, dy.rows, dy.cols},
+        {"dx", dx, dy.rows, both, .in_place = 1u << X}};
+    TRY(clprune__check_operands(context, operands, DX, ALL));
+    TRY(make_plan(context, activation, dy, &plan));
+    const clprune_mat mats[ALL] = {x, dy, dx};
+    return clprune__rowwise_run(context, &swiglu_backward_kernel, &plan, ALL, mats, event);
+}
+
+clprune_status clprune_glu_forward(clprune_context *context, clprune_activation activation,
+    clprune_mat x, clprune_mat y, cl_event *event)
+{
+    ENTER(context);
+    return glu_forward(context, activation, x, y, event);
+}
+
+clprune_status clprune_glu_backward(clprune_context *context, clprune_activation activation,
+    clprune_mat x, clprune_mat dy, clprune_mat dx, cl_event *event)
+{
+    ENTER(context);
+    return glu_backward(context, activation, x, dy, dx, event);
 }
 
 clprune_status clprune_swiglu_forward(
     clprune_context *context, clprune_mat x, clprune_mat y, cl_event *event)
 {
     ENTER(context);
-    size_t both;
-    TRY(count_columns(context, y.cols, &both));
-    enum { X, Y, ALL };
-    const clprune__operand operands[ALL] = {{"x", x, y.rows, both}, {"y", y, y.rows, y.cols}};
-    TRY(clprune__check_operands(context, operands, Y, ALL));
-    const clprune__rowwise plan = plan_of(context, y);
-    const clprune_mat mats[ALL] = {x, y};
-    return clprune__rowwise_run(context, &swiglu_forward_kernel, &plan, ALL, mats, event);
+    return glu_forward(context, CLPRUNE_ACTIVATION_SILU, x, y, event);
 }
 
-/* Forward: y = silu(a) * b. */
 clprune_status clprune_swiglu_backward(
     clprune_context *context, clprune_mat x, clprune_mat dy, clprune_mat dx, cl_event *event)
 {
     ENTER(context);
-    size_t both;
-    TRY(count_columns(context, dy.cols, &both));
-    enum { X, DY, DX, ALL };
-    const clprune__operand operands[ALL] = {{"x", x, dy.rows, both}, {"dy", dy, dy.rows, dy.cols},
-        {"dx", dx, dy.rows, both, .in_place = 1u << X}};
-    TRY(clprune__check_operands(context, operands, DX, ALL));
-    const clprune__rowwise plan = plan_of(context, dy);
-    const clprune_mat mats[ALL] = {x, dy, dx};
-    return clprune__rowwise_run(context, &swiglu_backward_kernel, &plan, ALL, mats, event);
+    return glu_backward(context, CLPRUNE_ACTIVATION_SILU, x, dy, dx, event);
 }

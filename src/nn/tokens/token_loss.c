@@ -1,21 +1,29 @@
 #include "clprune/token_loss.h"
 
+#include <math.h>
+
+#include "clprune/activation.h"
 #include "core/checked.h"
 #include "nn/tokens/token_loss_private.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
+#include "runtime/memory/matrix_private.h"
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def token_loss_weight_kernel = {
     "tokens/token_loss.cl", "token_loss_weight"};
 static const clprune__kernel_def token_loss_sums_kernel = {
     "tokens/token_loss.cl", "token_loss_sums"};
+static const clprune__kernel_def cap_forward_kernel = {"tokens/logit_cap.cl", "logit_cap_forward"};
+static const clprune__kernel_def cap_backward_kernel = {
+    "tokens/logit_cap.cl", "logit_cap_backward"};
 
 /* The logits of a head at a time: 8 MiB, but at least so many rows: each time, w is read twice and
  * dw read and written. */
 #define HEAD_ELEMENTS ((size_t)1 << 21)
 #define HEAD_ROWS     128
+#define HEAD_PARTS    8 /* of these rows, with a cap */
 
 /* weight = batch / count of the labels that are not ignored. One group, of few work-items. */
 static clprune_status find_weight(
@@ -143,26 +151,82 @@ clprune_status clprune_token_loss_backward(clprune_context *context, float smoot
 
 /* What a head reads and writes. */
 typedef struct head {
-    float beta, smoothing, scale;
-    clprune_mat x, w, weight, dx, dw;
+    float beta, smoothing, scale, cap;
+    clprune_mat x, w, weight, dx, dw, kept; /* kept: capped logits of a part of the rows */
     clprune_ints labels;
     const row_losses *losses;
 } head;
 
-/* Rows first to first + z.rows - 1, whose logits are z. dx may be x: it comes last. */
-static clprune_status run_rows(clprune_context *context, const head *h, size_t first, clprune_mat z)
+static clprune__rowwise cap_plan(const clprune_context *context, clprune_mat z)
+{
+    clprune__rowwise plan = clprune__rowwise_plan(context, z.rows, z.cols);
+    clprune__define(&plan.defines, "ACTIVATION", CLPRUNE_ACTIVATION_TANH);
+    return plan;
+}
+
+clprune_status clprune__logit_cap(
+    clprune_context *context, float cap, clprune_mat z, cl_event *event)
+{
+    const clprune__rowwise plan = cap_plan(context, z);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &cap_forward_kernel, &plan, &launch));
+    clprune__arg_float(&launch, cap);
+    clprune__arg_mat(&launch, z);
+    return clprune__rowwise_end(&launch, &plan, event);
+}
+
+/* Forward: z = cap * tanh(z / cap). */
+static clprune_status cap_backward(
+    clprune_context *context, float cap, clprune_mat z, clprune_mat dz)
+{
+    const clprune__rowwise plan = cap_plan(context, z);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &cap_backward_kernel, &plan, &launch));
+    clprune__arg_float(&launch, cap);
+    ARG_MATS(&launch, z, dz);
+    return clprune__rowwise_end(&launch, &plan, NULL);
+}
+
+/* Of some rows, from row `first` on, whose logits are z: the loss, and in z log p, or with a
+ * gradient that of the logits. */
+static clprune_status run_losses(
+    clprune_context *context, const head *h, bool grads, size_t first, clprune_mat z)
 {
     const clprune_ints labels = {h->labels.buffer, h->labels.offset + first};
-    const clprune_mat x = clprune_mat_rows(h->x, first, z.rows);
     const clprune_mat hit = h->losses->hit;
-    TRY(clprune__gemm_single(context, false, true, 1.0f, 0.0f, x, h->w, z, NULL));
     TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, NULL, z,
         clprune_mat_rows(h->losses->loss, first, z.rows),
         clprune__is_absent(hit) ? hit : clprune_mat_rows(hit, first, z.rows), NULL));
-    if (clprune__is_absent(h->dx) && clprune__is_absent(h->dw))
-        return CLPRUNE_SUCCESS;
-    TRY(clprune__cross_entropy_backward(
-        context, h->smoothing, h->scale, h->weight, z, labels, NULL, z, NULL));
+    return grads ? clprune__cross_entropy_backward(
+                       context, h->smoothing, h->scale, h->weight, z, labels, NULL, z, NULL)
+                 : CLPRUNE_SUCCESS;
+}
+
+/* The same with a cap, of parts of the rows: what the cap has made of them is kept meanwhile. */
+static clprune_status run_capped(
+    clprune_context *context, const head *h, bool grads, size_t first, clprune_mat z)
+{
+    TRY(clprune__logit_cap(context, h->cap, z, NULL));
+    for (size_t at = 0; at < z.rows; at += h->kept.rows) {
+        const size_t rows = clprune__min(h->kept.rows, z.rows - at);
+        const clprune_mat part = clprune_mat_rows(z, at, rows),
+                          kept = clprune_mat_rows(h->kept, 0, rows);
+        if (grads)
+            TRY(clprune__mat_copy(context, part, kept, NULL));
+        TRY(run_losses(context, h, grads, first + at, part));
+        if (grads)
+            TRY(cap_backward(context, h->cap, kept, part));
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+/* Rows first to first + z.rows - 1, whose logits are z. dx may be x: it comes last. */
+static clprune_status run_rows(clprune_context *context, const head *h, size_t first, clprune_mat z)
+{
+    const clprune_mat x = clprune_mat_rows(h->x, first, z.rows);
+    const bool grads = !clprune__is_absent(h->dx) || !clprune__is_absent(h->dw);
+    TRY(clprune__gemm_single(context, false, true, 1.0f, 0.0f, x, h->w, z, NULL));
+    TRY((h->cap != 0 ? run_capped : run_losses)(context, h, grads, first, z));
     if (!clprune__is_absent(h->dw))
         TRY(clprune__gemm_single(
             context, true, false, 1.0f, first > 0 ? 1.0f : h->beta, z, x, h->dw, NULL));
@@ -179,7 +243,7 @@ static size_t rows_at_once(size_t rows, size_t vocabulary)
 }
 
 clprune_status clprune_token_head(clprune_context *context, size_t batch, float beta,
-    float smoothing, float scale, clprune_mat x, clprune_mat w, clprune_ints labels,
+    float smoothing, float scale, float cap, clprune_mat x, clprune_mat w, clprune_ints labels,
     clprune_mat loss, clprune_mat hit, clprune_mat dx, clprune_mat dw, cl_event *event)
 {
     ENTER(context);
@@ -189,6 +253,8 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
     clprune_mat all, z;
     row_losses l;
     TRY(check_smoothing(context, smoothing));
+    REQUIRE(cap >= 0 && isfinite(cap), CLPRUNE_INVALID_ARGUMENT,
+        "cap is %g, expected 0 or a finite number above", (double)cap);
     TRY(check_rows(context, batch, rows, labels, &all));
     enum { X, W, LABELS, LOSS, HIT, DX, DW, ALL };
     const clprune__operand operands[ALL] = {{"x", x, rows, cols},
@@ -197,7 +263,7 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
         {"dx", dx, rows, cols, .optional = true, .in_place = 1u << X},
         {"dw", dw, vocabulary, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOSS, ALL));
-    head h = {beta, smoothing, scale, x, w, {0}, dx, dw, labels, &l};
+    head h = {beta, smoothing, scale, cap, x, w, {0}, dx, dw, {0}, labels, &l};
     if (rows == 0 && !clprune__is_absent(dw))
         TRY(clprune__scale(context, beta, dw, NULL));
     if (batch == 0)
@@ -207,6 +273,9 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
     TRY(find_weight(context, batch, rows, labels, h.weight));
     const size_t most = rows_at_once(rows, vocabulary);
     TRY(clprune__scratch_mat(context, most, vocabulary, &z));
+    if (cap != 0)
+        TRY(clprune__scratch_mat(
+            context, (most + HEAD_PARTS - 1) / HEAD_PARTS, vocabulary, &h.kept));
     for (size_t first = 0; first < rows; first += most)
         TRY(run_rows(context, &h, first, clprune_mat_rows(z, 0, clprune__min(most, rows - first))));
     return sum_losses(context, &l, h.weight, loss, hit, event);

@@ -1,4 +1,4 @@
-/* The loss of rows that have two labels. */
+/* The loss of rows that have two labels; logits that are bounded. */
 #ifndef CLPRUNE_NN_TOKEN_LOSS_PRIVATE_H
 #define CLPRUNE_NN_TOKEN_LOSS_PRIVATE_H
 
@@ -11,5 +11,9 @@ clprune_status clprune__token_loss_forward(clprune_context *context, size_t batc
 clprune_status clprune__token_loss_backward(clprune_context *context, float smoothing, float scale,
     clprune_mat weight, clprune_mat log_p, clprune_ints labels, const clprune__label_mix *mix,
     clprune_mat dlogits, cl_event *event);
+
+/* z = cap * tanh(z / cap). */
+clprune_status clprune__logit_cap(
+    clprune_context *context, float cap, clprune_mat z, cl_event *event);
 
 #endif

@@ -1,17 +1,11 @@
-/* Tokens: their embedding, positions, also rotary ones, a class token, one row of a sample; a gated
- * unit. */
+/* Tokens: their embedding, positions, a class token, one row of a sample; a gated unit. */
 #include "clprune/embedding.h"
 #include "clprune/positions.h"
-#include "clprune/rotary.h"
 #include "clprune/swiglu.h"
 
-#include <math.h>
-
-#include "core/checked.h"
 #include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
-#include "nn/tokens/rotary_private.h"
 #include "runtime/context/check.h"
 
 /* ---- embedding ---------------------------------------------------------------------------------
@@ -257,79 +251,30 @@ clprune_net_value clprune_net_row(
     return clprune__net_last(net);
 }
 
-/* ---- rotary positions --------------------------------------------------------------------------
- */
-
-static clprune_status rotary_forward(const clprune__net_call *call)
-{
-    const clprune__net_rotary *set = &call->layer->set.rotary;
-    return clprune__rotary_forward_from(call->net->context, call->data->first, call->count,
-        set->heads, set->head_cols, set->turned, set->theta, set->adjacent, clprune__net_x(call, 0),
-        clprune__net_y(call), NULL);
-}
-
-static const clprune__net_kind rotary_kind = {
-    .name = "rotary", .over = true, .by_row = clprune__net_by_row, .forward = rotary_forward};
-
-/* y = x, turned */
-static clprune_status rotary_backward(const clprune__net_call *call)
-{
-    const clprune__net_rotary *set = &clprune__net_link(call, 0)->set.rotary;
-    return clprune_rotary_backward(call->net->context, call->count, set->heads, set->head_cols,
-        set->turned, set->theta, set->adjacent, clprune__net_dy(call), clprune__net_dx(call, 0),
-        NULL);
-}
-
-clprune_net_value clprune_net_rotary(clprune_net *net, const char *name, clprune_net_value qkv,
-    size_t heads, size_t kv_heads, size_t turned, float theta, bool adjacent)
-{
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    const clprune__net_value *in = clprune__net_read(net, name, qkv);
-    if (in == NULL)
-        return (clprune_net_value){0};
-    const clprune__net_shape shape = in->shape;
-    size_t all = 1;
-    const bool some = heads > 0 && kv_heads > 0 && clprune__mul(kv_heads, 2, &all) &&
-                      clprune__add(all, heads, &all);
-    const size_t head_cols = some ? shape.cols / all : 0;
-    turned = turned > 0 ? turned : head_cols;
-    if (!some || shape.cols % all != 0 || turned % 2 != 0 || turned > head_cols)
-        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
-            "layer %s: its input has %zu columns, expected those of %zu heads and twice %zu, of "
-            "which an even number each is turned, not %zu",
-            name, shape.cols, heads, kv_heads, turned);
-    if (!(theta > 1 && isfinite(theta)))
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "layer %s: its theta is %g, expected a finite number above 1", name, (double)theta);
-    clprune__net_layer *layer = clprune__net_add(net, &rotary_kind, name, &qkv, 1, shape);
-    if (layer != NULL)
-        layer->set.rotary =
-            (clprune__net_rotary){heads + kv_heads, head_cols, turned, theta, adjacent};
-    return clprune__net_last(net);
-}
-
 /* ---- gated unit --------------------------------------------------------------------------------
  */
 
 static clprune_status swiglu_forward(const clprune__net_call *call)
 {
-    return clprune_swiglu_forward(
-        call->net->context, clprune__net_x(call, 0), clprune__net_y(call), NULL);
+    return clprune_glu_forward(call->net->context, call->layer->set.activation,
+        clprune__net_x(call, 0), clprune__net_y(call), NULL);
 }
 
 static const clprune__net_kind swiglu_kind = {
     .name = "swiglu", .by_row = clprune__net_by_row, .forward = swiglu_forward};
+static const clprune__net_kind glu_kind = {
+    .name = "glu", .as = &swiglu_kind, .by_row = clprune__net_by_row, .forward = swiglu_forward};
 
-/* y = silu(a) * b, x = [a | b] */
+/* y = f(a) * b, x = [a | b] */
 static clprune_status swiglu_backward(const clprune__net_call *call)
 {
-    return clprune_swiglu_backward(call->net->context, clprune__net_operand(call, 0),
-        clprune__net_dy(call), clprune__net_dx(call, 0), NULL);
+    return clprune_glu_backward(call->net->context, clprune__net_link(call, 0)->set.activation,
+        clprune__net_operand(call, 0), clprune__net_dy(call), clprune__net_dx(call, 0), NULL);
 }
 
-clprune_net_value clprune_net_swiglu(clprune_net *net, const char *name, clprune_net_value x)
+static clprune_net_value add_gate(clprune_net *net, const clprune__net_kind *kind, const char *name,
+    clprune_net_value x, clprune_activation activation)
 {
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
     const clprune__net_value *in = clprune__net_read(net, name, x);
     if (in == NULL)
         return (clprune_net_value){0};
@@ -337,9 +282,28 @@ clprune_net_value clprune_net_swiglu(clprune_net *net, const char *name, clprune
     if (shape.cols % 2 != 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: its input has %zu columns, expected an even number", name, shape.cols);
-    (void)clprune__net_add(net, &swiglu_kind, name, &x, 1,
-        (clprune__net_shape){shape.rows, shape.cols / 2, shape.grid});
+    if (activation <= CLPRUNE_ACTIVATION_RELU || activation > CLPRUNE_ACTIVATION_SIGMOID ||
+        activation == CLPRUNE_ACTIVATION_RELU6)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: its activation is %d, expected that of a gated unit", name, (int)activation);
+    clprune__net_layer *layer = clprune__net_add(
+        net, kind, name, &x, 1, (clprune__net_shape){shape.rows, shape.cols / 2, shape.grid});
+    if (layer != NULL)
+        layer->set.activation = activation;
     return clprune__net_last(net);
+}
+
+clprune_net_value clprune_net_swiglu(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_gate(net, &swiglu_kind, name, x, CLPRUNE_ACTIVATION_SILU);
+}
+
+clprune_net_value clprune_net_glu(
+    clprune_net *net, const char *name, clprune_net_value x, clprune_activation activation)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_gate(net, &glu_kind, name, x, activation);
 }
 
 const clprune__net_way clprune__net_token_ways[] = {
@@ -353,10 +317,6 @@ const clprune__net_way clprune__net_token_ways[] = {
         .backward = positions_backward},
     {.name = "class token", .chain = {&class_kind}, .backward = class_backward},
     {.name = "row", .chain = {&row_kind}, .backward = row_backward},
-    {.name = "rotary",
-        .chain = {&rotary_kind},
-        .ends = {{CLPRUNE__NET_OVER, false}},
-        .backward = rotary_backward},
     {.name = "swiglu",
         .chain = {&swiglu_kind},
         .needs = {{0, 0, CLPRUNE__NET_DENSE, false}},

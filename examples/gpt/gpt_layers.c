@@ -1,0 +1,131 @@
+/* GPT-2 (Radford et al. 2019), with the names of transformers' GPT2Model:
+ *
+ *     tokens -> wte + wpe
+ *       -> depth blocks { x += attn.c_proj(attention(attn.c_attn(ln_1 x)));
+ *                         x += mlp.c_proj(gelu(mlp.c_fc(ln_2 x))) }
+ *       -> ln_f -> logits = x wte^T
+ *
+ * Llama (Touvron et al., arXiv 2302.13971), with those of LlamaForCausalLM, whose q_proj, k_proj
+ * and v_proj are one matrix here, qkv, as are gate_proj and up_proj. A key head may belong to
+ * several heads:
+ *
+ *     tokens -> embed_tokens
+ *       -> depth blocks { x += o_proj(attention(rotary(qkv(input_layernorm x))));
+ *                         x += down_proj(gate(gate_up(post_attention_layernorm x))) }
+ *       -> norm -> logits = x embed_tokens^T
+ *
+ * Qwen3's queries and keys have norms of each head before rotary. Gemma (arXiv 2403.08295) scales
+ * its embeddings; Gemma 2 (arXiv 2408.00118) also has norms behind both branches, and caps. */
+#include "gpt_layers.h"
+
+#include <stdio.h>
+
+const char *const gpt_qkv[3] = {"q_proj", "k_proj", "v_proj"};
+const char *const gpt_gate_up[2] = {"gate_proj", "up_proj"};
+
+static size_t head_cols(const gpt_arch *a)
+{
+    return a->head > 0 ? a->head : a->dim / a->heads;
+}
+
+void gpt_qkv_rows(const gpt_arch *a, size_t rows[3])
+{
+    rows[0] = a->heads * head_cols(a);
+    rows[1] = rows[2] = a->kv_heads * head_cols(a);
+}
+
+static clprune_net_value add_gpt2(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+{
+    const clprune_net_attn attn = {.heads = a->heads, .causal = true};
+    clprune_net_value t = clprune_net_layer_norm(net, "ln_1", x);
+    t = clprune_net_linear(net, "attn.c_attn", t, 3 * a->dim);
+    t = clprune_net_attention(net, "attn", t, &attn);
+    t = clprune_net_linear(net, "attn.c_proj", t, a->dim);
+    x = clprune_net_add(net, "sum1", x, t);
+    t = clprune_net_layer_norm(net, "ln_2", x);
+    t = clprune_net_linear(net, "mlp.c_fc", t, 4 * a->dim);
+    t = clprune_net_gelu_tanh(net, "mlp.act", t);
+    t = clprune_net_linear(net, "mlp.c_proj", t, a->dim);
+    return clprune_net_add(net, "sum2", x, t);
+}
+
+/* Several matrices of files as one, or what is one there, too. */
+static clprune_net_value add_parts(clprune_net *net, const gpt_arch *a, const char *joint,
+    const char *parted, clprune_net_value x, const char *const *names, const size_t *rows,
+    size_t count, bool bias)
+{
+    clprune_net_linear_part parts[3];
+    size_t all = 0;
+    for (size_t i = 0; i < count; all += rows[i++])
+        parts[i] = (clprune_net_linear_part){names[i], rows[i]};
+    return !a->joint ? clprune_net_linears(net, parted, x, parts, count, bias)
+           : bias    ? clprune_net_linear(net, joint, x, all)
+                     : clprune_net_project(net, joint, x, all);
+}
+
+static clprune_net_value add_rotary(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+{
+    const char *name = "self_attn.rotary";
+    const size_t turned = a->turned > 0 ? a->turned : head_cols(a);
+    const clprune_net_angles angles = {
+        .pairs = turned / 2, .frequencies = a->frequencies, .factor = a->rotary_factor};
+    return a->rotary_factor > 0
+               ? clprune_net_rotary_by(net, name, x, a->heads, a->kv_heads, &angles)
+               : clprune_net_rotary(net, name, x, a->heads, a->kv_heads, turned, a->theta, false);
+}
+
+static clprune_net_value add_llama(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+{
+    const clprune_net_attn attn = {
+        .heads = a->heads, .kv_heads = a->kv_heads, .causal = true, .cap = a->cap};
+    const char *behind = "post_attention_layernorm";
+    size_t rows[3];
+    gpt_qkv_rows(a, rows);
+    clprune_net_value t = clprune_net_rms_norm(net, "input_layernorm", x);
+    t = add_parts(net, a, "self_attn.qkv_proj", "self_attn.qkv", t, gpt_qkv, rows, 3, a->qkv_bias);
+    if (a->head_norms) {
+        t = clprune_net_head_norm(net, "self_attn.q_norm", t, 0, a->heads, head_cols(a));
+        t = clprune_net_head_norm(net, "self_attn.k_norm", t, rows[0], a->kv_heads, head_cols(a));
+    }
+    t = clprune_net_attention(net, "self_attn", add_rotary(net, a, t), &attn);
+    t = a->out_bias ? clprune_net_linear(net, "self_attn.o_proj", t, a->dim)
+                    : clprune_net_project(net, "self_attn.o_proj", t, a->dim);
+    if (a->norms_behind)
+        t = clprune_net_rms_norm(net, behind, t);
+    x = clprune_net_add(net, "sum1", x, t);
+    t = clprune_net_rms_norm(net, a->norms_behind ? "pre_feedforward_layernorm" : behind, x);
+    t = add_parts(net, a, "mlp.gate_up_proj", "mlp.gate_up", t, gpt_gate_up,
+        (size_t[]){a->hidden, a->hidden}, 2, false);
+    t = a->gelu ? clprune_net_glu(net, "mlp.act", t, CLPRUNE_ACTIVATION_GELU_TANH)
+                : clprune_net_swiglu(net, "mlp.act", t);
+    t = clprune_net_project(net, "mlp.down_proj", t, a->dim);
+    if (a->norms_behind)
+        t = clprune_net_rms_norm(net, "post_feedforward_layernorm", t);
+    return clprune_net_add(net, "sum2", x, t);
+}
+
+void gpt_layers_add(clprune_net *net, const gpt_arch *a, size_t context, size_t vocabulary)
+{
+    const bool llama = a->hidden > 0;
+    clprune_net_value x = clprune_net_tokens(net, context);
+    if (a->eps > 0)
+        clprune_net_eps(net, a->eps);
+    x = clprune_net_embedding(net, llama ? "model.embed_tokens" : "wte", x, vocabulary, a->dim);
+    if (a->embedding > 0)
+        x = clprune_net_scale(net, "embed_scale", x, a->embedding);
+    if (!llama)
+        x = clprune_net_positions(net, "wpe.weight", x);
+    for (size_t i = 0; i < a->depth; ++i) {
+        char part[48];
+        (void)snprintf(part, sizeof part, "%s.%zu", llama ? "model.layers" : "h", i);
+        clprune_net_part(net, part);
+        x = llama ? add_llama(net, a, x) : add_gpt2(net, a, x);
+    }
+    clprune_net_part(net, NULL);
+    x = llama ? clprune_net_rms_norm(net, "model.norm", x) : clprune_net_layer_norm(net, "ln_f", x);
+    clprune_net_token_loss(net, "lm_head", x, vocabulary);
+    if (a->logit_cap > 0)
+        clprune_net_cap_logits(net, a->logit_cap);
+    if (!a->untied)
+        clprune_net_tie(net, "lm_head.weight", llama ? "model.embed_tokens.weight" : "wte.weight");
+}
