@@ -484,6 +484,7 @@ mutant test_rotary rotary.cl '(h) * head_cols' '(h) * 2 * cols'
 mutant test_net_rows_at_once rotary.cl '(from + q) * turns' 'q * turns'
 mutant test_net_rows_at_once net_tokens.c 'first += call->data->first;' ';'
 mutant test_net_rows_at_once net_attention.c '(n * desc->keys + call->data->first)' '(n * desc->rows + call->data->first)'
+mutant test_net_rows_at_once pass.c '&clprune__net_keeper(net)->at;' '&net->at;'
 # Missing barriers, which show when work-items run in another order.
 for file in batch_norm_statistics.cl bspmm_lists.cl bspmm_nt_tiled.cl bspmm_tn_tiled.cl bsr_index.cl column_sum.cl nn.clh; do
     mutant test_order "$file" 'barrier(CLK_LOCAL_MEM_FENCE);' ';'

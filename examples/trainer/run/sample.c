@@ -13,7 +13,7 @@
 #include "trainer/data/token_file.h"
 #include "trainer/files/plain_file.h"
 
-enum { FIRST = 32 }; /* tokens of the tests */
+enum { FIRST = 32 /* tokens of the tests */, MOST = 128 /* that are read in a pass */ };
 
 typedef struct sampler {
     session *s;
@@ -26,38 +26,54 @@ typedef struct sampler {
     const sample_start *start;
 } sampler;
 
-/* Gives the writer its next token. */
-static bool read_token(sampler *w, fault *f)
+/* Gives a writer of `rows` tokens a pass those of the context from `at` on. */
+static bool read_tokens(sampler *w, void *writer, size_t at, size_t rows, fault *f)
 {
     session *s = w->s;
     clprune_net_data data = session_data(s, 1, 1);
-    data.first = w->read;
+    data.first = at;
     const cl_int sent =
         clEnqueueWriteBuffer(clprune_context_queue(s->context), s->feed.tokens.buffer, CL_TRUE, 0,
-            sizeof *w->tokens, w->tokens + w->first + w->read, 0, NULL, NULL);
-    ++w->read;
-    return fault_check_cl(f, sent, "sending a token to the device") &&
-           fault_check(f, s->context, s->type->forward(w->writer, &data, false), "--sample");
+            rows * sizeof *w->tokens, w->tokens + w->first + at, 0, NULL, NULL);
+    w->read = at + rows;
+    return fault_check_cl(f, sent, "sending tokens to the device") &&
+           fault_check(f, s->context, s->type->forward(writer, &data, false), "--sample");
 }
 
-static clprune_status read_logits(const sampler *w)
+/* Those behind a row of its last pass. */
+static clprune_status read_logits(const sampler *w, void *writer, size_t row)
 {
-    TRY(w->s->type->logits(w->writer, 1, 0, w->logits));
+    TRY(w->s->type->logits(writer, 1, row, w->logits));
     TRY(clprune_mat_read(w->s->context, w->logits, w->values));
     return clprune_plan_end_step(w->s->context);
+}
+
+/* Takes the next `count` tokens in as few passes as can be, the last of which takes some again, and
+ * the logits behind them. */
+static bool read_all(sampler *w, size_t count, fault *f)
+{
+    const session *s = w->s;
+    const size_t passes = (count + MOST - 1) / MOST, rows = (count + passes - 1) / passes;
+    const size_t last = w->read + count - rows;
+    void *reader = w->writer;
+    bool good = count == 1 || fault_check(f, s->context,
+                                  s->type->create_writer(w->writer, rows, &reader), "--sample");
+    for (size_t i = 0; good && i < passes; ++i)
+        good = read_tokens(w, reader, w->read < last ? w->read : last, rows, f);
+    good = good && fault_check(f, s->context, read_logits(w, reader, rows - 1), "--sample");
+    if (reader != w->writer)
+        s->type->destroy(reader);
+    return good;
 }
 
 /* The logits of what follows the first `count` tokens. */
 static bool look(sampler *w, size_t count, fault *f)
 {
-    bool good = true;
     if (count - w->first > w->context) {
         w->first = count - (w->context + 1) / 2;
         w->read = 0;
     }
-    while (good && w->first + w->read < count)
-        good = read_token(w, f);
-    return good && fault_check(f, w->s->context, read_logits(w), "--sample");
+    return read_all(w, count - w->first - w->read, f);
 }
 
 static int compare(const void *a, const void *b)
@@ -150,7 +166,7 @@ static clprune_status open_writer(sampler *w)
 {
     session *s = w->s;
     TRY(clprune_context_use_plan(s->context, NULL));
-    TRY(s->type->create_writer(s->model, &w->writer));
+    TRY(s->type->create_writer(s->model, 1, &w->writer));
     return clprune_mat_create(
         s->context, CLPRUNE_MEMORY_WORKSPACE, "logits", 1, w->vocabulary, &w->logits);
 }
