@@ -12,6 +12,7 @@
 #include "trainer/data/rng.h"
 #include "trainer/data/token_file.h"
 #include "trainer/files/plain_file.h"
+#include "trainer/vocabulary/chat.h"
 
 enum { FIRST = 32 /* tokens of the tests */, MOST = 128 /* that are read in a pass */ };
 
@@ -149,7 +150,7 @@ static void print_text(const char *text, size_t length)
 
 static void print_token(const sampler *w, int32_t token)
 {
-    const vocabulary *words = &w->start->words;
+    const vocabulary *words = &w->s->text.words;
     size_t length;
     if ((size_t)token < words->count) {
         const char *text = vocabulary_text(words, (size_t)token, &length);
@@ -195,6 +196,8 @@ static bool write_all(sampler *w, size_t count, fault *f)
     if (start->text != NULL) {
         memcpy(w->tokens, start->prompt.tokens, w->begun * sizeof *w->tokens);
         print_text(start->text, start->length);
+        if (start->end != VOCABULARY_NONE && start->text[start->length - 1] != '\n')
+            (void)putchar('\n');
     }
     good = good && fault_check(f, s->context, open_writer(w), "making room for --sample");
     for (size_t i = 0; good && i < count && stop_signal() == 0; ++i) {
@@ -202,7 +205,7 @@ static bool write_all(sampler *w, size_t count, fault *f)
         if (!good)
             break;
         const int32_t token = w->tokens[w->begun + i] = draw(w, (uint32_t)i);
-        if (vocabulary_ends(&start->words, token))
+        if (token == start->end || vocabulary_ends(&s->text.words, token))
             break;
         print_token(w, token);
         (void)fflush(stdout);
@@ -248,12 +251,29 @@ static bool read_prompt(const char *prompt, sample_start *start, fault *f)
     return start->length > 0 || fault_set(f, CODE_USAGE, "--prompt: %s is empty", prompt + 1);
 }
 
-static bool take_words(sample_start *start, fault *f)
+/* As a message of the user. */
+static bool take_message(const vocabulary *words, sample_start *start, fault *f)
 {
-    vocabulary *words = &start->words;
+    chat c;
+    if (!chat_open(words, &c, f))
+        return false;
+    const chat_message message = {"user", start->text, start->length};
+    const bool good =
+        chat_encode(&c, words, "--prompt", &message, 1, true, &start->prompt, NULL, f);
+    start->end = c.end;
+    chat_close(&c);
+    return good;
+}
+
+static bool take_words(session *s, sample_start *start, fault *f)
+{
+    vocabulary *words = &s->text.words;
     token_list *list = &start->prompt;
-    return vocabulary_prepare(words, f) &&
-           (words->begin == VOCABULARY_NONE || token_list_add(list, words->begin, f)) &&
+    if (!vocabulary_prepare(words, f))
+        return false;
+    if (s->text.chat)
+        return take_message(words, start, f);
+    return (words->begin == VOCABULARY_NONE || token_list_add(list, words->begin, f)) &&
            vocabulary_encode(
                words, "--prompt", start->text, start->length, VOCABULARY_SPECIAL, list, f);
 }
@@ -266,22 +286,23 @@ static bool take_bytes(sample_start *start, fault *f)
     return good;
 }
 
-bool sample_open(const session *s, sample_start *start, fault *f)
+bool sample_open(session *s, sample_start *start, fault *f)
 {
     const options *o = s->options;
     const size_t tokens = s->sizes.classes;
+    start->end = VOCABULARY_NONE;
     if (o->sample == 0)
         return true;
-    if (o->model_folder != NULL && !vocabulary_open(o->model_folder, &start->words, f))
+    if (s->text.path != NULL && !text_model_open(&s->text, f))
         return false;
     if (o->prompt == NULL)
         return true;
-    if (start->words.count == 0 && tokens != TOKEN_BYTES)
+    if (s->text.words.count == 0 && (tokens != TOKEN_BYTES || o->chat != 0))
         return fault_set(f, CODE_USAGE,
             "--prompt: the model has %zu tokens, and no texts of them; --model FILE.gguf has both",
             tokens);
     if (!read_prompt(o->prompt, start, f) ||
-        !(start->words.count > 0 ? take_words(start, f) : take_bytes(start, f)))
+        !(s->text.words.count > 0 ? take_words(s, start, f) : take_bytes(start, f)))
         return false;
     for (size_t i = 0; i < start->prompt.count; ++i)
         if ((size_t)start->prompt.tokens[i] >= tokens)
@@ -294,7 +315,6 @@ bool sample_open(const session *s, sample_start *start, fault *f)
 
 void sample_close(sample_start *start)
 {
-    vocabulary_close(&start->words);
     free(start->text);
     free(start->prompt.tokens);
     *start = (sample_start){0};
