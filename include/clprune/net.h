@@ -76,7 +76,11 @@ typedef struct clprune_net_desc {
     size_t rows_at_once;     /* with infers, of rows or tokens: each pass makes so many rows of each
                                 sample, from data->first on; 0: all. Attention, which must be causal,
                                 keeps keys and values of earlier rows. So a token that is drawn costs a
-                                pass over one row. Layers that mix rows otherwise are refused */
+                                pass over one row. Layers that mix rows otherwise are refused. Where
+                                weights_of has rows_at_once, too, in samples as long and as many, both
+                                keep the same keys and values, and passes of one go on with those of
+                                the other: one net may read a text by 100 rows, another go on row by
+                                row */
     uint64_t reserved[2];    /* zeros */
 } clprune_net_desc;
 

@@ -29,6 +29,16 @@ static inline bool clprune__net_is_settled(const clprune_net *net)
     return net->settled && net->status == CLPRUNE_SUCCESS;
 }
 
+/* The net whose passes and history this one goes on with: itself, or one that it shares them with.
+ */
+static inline clprune_net *clprune__net_keeper(clprune_net *net)
+{
+    while (net->graph.whole > 0 && net->graph.desc.weights_of != NULL &&
+           net->graph.desc.weights_of->graph.whole > 0)
+        net = net->graph.desc.weights_of;
+    return net;
+}
+
 /* splitmix64 */
 static inline uint64_t clprune__net_random(uint64_t *state)
 {

@@ -92,19 +92,20 @@ static clprune_status check_phase(
 }
 
 /* Fails unless the layers have kept what a pass over the rows from data->first on reads. */
-static clprune_status check_first(const clprune_net *net, const clprune_net_data *data)
+static clprune_status check_first(clprune_net *net, const clprune_net_data *data)
 {
     clprune_context *context = net->context;
+    const clprune__net_progress *at = &clprune__net_keeper(net)->at;
     const size_t first = data->first, rows = net->graph.desc.rows_at_once;
     REQUIRE(first == 0 || net->graph.whole > 0, CLPRUNE_INVALID_ARGUMENT,
         "data.first is %zu, expected 0 in a net without desc.rows_at_once", first);
     REQUIRE(first <= net->graph.whole - rows, CLPRUNE_INVALID_SIZE,
         "data.first is %zu, expected at most %zu: a pass has %zu rows, and a sample %zu", first,
         net->graph.whole - rows, rows, net->graph.whole);
-    REQUIRE(first == 0 || (first <= net->at.rows && data->batch <= net->at.samples),
+    REQUIRE(first == 0 || (first <= at->rows && data->batch <= at->samples),
         CLPRUNE_INVALID_ARGUMENT,
         "data.first is %zu of %zu samples, but passes have made %zu rows of %zu", first,
-        data->batch, net->at.rows, net->at.samples);
+        data->batch, at->rows, at->samples);
     return CLPRUNE_SUCCESS;
 }
 
@@ -187,8 +188,9 @@ clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *dat
     TRY(clprune__net_check_values(net));
     uint64_t seed = net->at.seed; /* unless it is new, the pass draws what follows from it */
     net->at.phase = CLPRUNE__NET_EMPTY;
-    net->at.rows = data->first; /* until the pass has made its own */
-    net->at.samples = data->batch;
+    clprune__net_progress *kept = &clprune__net_keeper(net)->at;
+    kept->rows = data->first; /* until the pass has made its own */
+    kept->samples = data->batch;
     if (training)
         draw(net, net->at.seeded ? seed : clprune__net_random(&seed));
     TRY(clprune__net_check_tokens(net, data));
@@ -199,7 +201,7 @@ clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *dat
         net->at.seeded = false;
     }
     net->at.data = *data;
-    net->at.rows = data->first + net->graph.desc.rows_at_once;
+    kept->rows = data->first + net->graph.desc.rows_at_once;
     net->at.phase = training ? CLPRUNE__NET_TRAINED : CLPRUNE__NET_INFERRED;
     return clprune__empty_event(net->context, data->event);
 }

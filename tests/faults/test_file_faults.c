@@ -17,7 +17,7 @@
 #include "trainer/files/safetensors_file.h"
 #include "trainer/files/tensors/gguf_file.h"
 #include "trainer/report/csv_log.h"
-#include "trainer/vocabulary/vocabulary.h"
+#include "trainer/vocabulary/chat.h"
 
 /* Whether a call failed; none does any more. */
 static bool disarm(void)
@@ -126,16 +126,33 @@ static void json(NO_ROW)
     assert_true(at > 20);
 }
 
-/* Each call fails while a file is opened, its tensor and its tokens are read, and a text becomes
- * tokens. */
+/* Each call fails while a file is opened, its tensor and its tokens are read, and a text, and a
+ * conversation in the chat template, become tokens. */
 static void gguf(NO_ROW)
 {
-    unsigned char bytes[1024];
-    const size_t size = gguf_text_make(
-        "GGUF 4:3 8:1 8:4 s:general.architecture 4:8 s:llama s:tokenizer.ggml.model 4:8 s:llama "
-        "s:tokenizer.ggml.tokens 4:9 4:8 8:2 s:a s:\xe2\x96\x81 "
-        "s:tokenizer.ggml.scores 4:9 4:6 8:2 z:8 s:t 4:1 8:8 4:0 8:0 p:32 z:32",
-        bytes, sizeof bytes);
+    static const char template[] = "{{ bos_token }}{% for message in messages %}{% if "
+                                   "message['role'] == 'user' %}{{ '[INST] ' "
+                                   "+ message['content'] + ' [/INST]' }}{% else %}{{ "
+                                   "message['content'] + eos_token }}{% endif "
+                                   "%}{% endfor %}";
+    static const chat_message messages[] = {{"user", "a", 1}, {"assistant", "b", 1}};
+    static unsigned char bytes[1 << 14];
+    static char text[1 << 14];
+    size_t used = (size_t)sprintf(text,
+        "GGUF 4:3 8:1 8:8 s:general.architecture 4:8 s:llama s:tokenizer.ggml.model 4:8 s:llama "
+        "s:tokenizer.ggml.bos_token_id 4:4 4:0 s:tokenizer.ggml.eos_token_id 4:4 4:1 "
+        "s:tokenizer.ggml.scores 4:9 4:6 8:258 z:1032 s:tokenizer.ggml.token_type 4:9 4:5 8:258 "
+        "4:3 4:3 ");
+    for (unsigned i = 0; i < 256; ++i)
+        used += (size_t)sprintf(text + used, "4:6 ");
+    used += (size_t)sprintf(text + used, "s:tokenizer.ggml.tokens 4:9 4:8 8:258 s:<s> s:</s> ");
+    for (unsigned i = 0; i < 256; ++i)
+        used += (size_t)sprintf(text + used, "s:<0x%02X> ", i);
+    used += (size_t)sprintf(text + used, "s:tokenizer.chat_template 4:8 8:%zu ", strlen(template));
+    for (const char *p = template; *p != '\0'; ++p)
+        used += (size_t)sprintf(text + used, "x:%x ", (unsigned)(unsigned char)*p);
+    (void)sprintf(text + used, "s:t 4:1 8:8 4:0 8:0 p:32 z:32");
+    const size_t size = gguf_text_make(text, bytes, sizeof bytes);
     const char *path = test_text("%s/file.gguf", test_folder());
     test_file_write(path, bytes, size);
     for (fault_group group = FAULT_MEMORY; group < FAULT_GROUPS; ++group) {
@@ -145,15 +162,21 @@ static void gguf(NO_ROW)
             float values[8];
             gguf_file g;
             vocabulary v = {0};
-            token_list list = {0};
+            token_list list = {0}, said = {0};
+            unsigned char *learnt = NULL;
+            chat c = {0};
             const long before = fault_host_blocks(), open = fault_host_files();
             fault_host_arm(group, ++at, false);
-            const bool good = gguf_open(path, &g, &f) &&
-                              gguf_read(&g, &g.tensors[0], 0, values, &f) &&
-                              vocabulary_open(path, &v, &f) && vocabulary_prepare(&v, &f) &&
-                              vocabulary_encode(&v, "text", "aaaa", 4, 0, &list, &f);
+            const bool good =
+                gguf_open(path, &g, &f) && gguf_read(&g, &g.tensors[0], 0, values, &f) &&
+                vocabulary_open(path, &v, &f) && vocabulary_prepare(&v, &f) &&
+                vocabulary_encode(&v, "text", "aaaa", 4, 0, &list, &f) && chat_open(&v, &c, &f) &&
+                chat_encode(&c, &v, "lines", messages, 2, false, &said, &learnt, &f);
+            chat_close(&c);
             vocabulary_close(&v);
             free(list.tokens);
+            free(said.tokens);
+            free(learnt);
             gguf_close(&g);
             const char *which = fault_host_fired();
             const bool harmless =

@@ -1,6 +1,7 @@
 /* GGUF files. A byte that is odd makes the first 8 bytes right; the rest of it is a number of
  * heads. What is accepted has its tensors apart and inside of the file, and gives each of them;
- * then the sizes of a model and the names of its tensors are read. */
+ * then the sizes of a model and the names of its tensors are read. The file is a text, a chat
+ * template and a message, too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,8 @@
 #include "gpt_gguf.h"
 #include "trainer/base/utf8.h"
 #include "trainer/files/tensors/tensor_file.h"
-#include "trainer/vocabulary/vocabulary.h"
+#include "trainer/vocabulary/chat.h"
+#include "trainer/vocabulary/chat_template.h"
 
 static void check_values(const gguf_file *g)
 {
@@ -17,7 +19,7 @@ static void check_values(const gguf_file *g)
         FUZZ_CHECK(gguf_find(g, v->key) == v && v->key[0] != '\0' && utf8_printable(v->key));
         FUZZ_CHECK(v->text == NULL ||
                    (v->kind == GGUF_TEXT && strlen(v->text) < 256 && utf8_printable(v->text)));
-        FUZZ_CHECK(v->kind != GGUF_ARRAY || (v->at <= v->end && v->end <= g->data));
+        FUZZ_CHECK(v->kind == GGUF_NUMBER || (v->at <= v->end && v->end <= g->data));
         FUZZ_CHECK(v->kind != GGUF_ARRAY || v->count <= v->end - v->at);
     }
 }
@@ -83,6 +85,42 @@ static void check_encoding(const vocabulary *v, const char *text, size_t size, b
     free(list.tokens);
 }
 
+/* The parts of a template are texts of their own. */
+static void check_template(const char *text)
+{
+    chat_template t;
+    FUZZ_CHECK(chat_template_read(text, &t));
+    const char *part = t.parts;
+    for (size_t i = 0; i < t.count; ++i, part += strlen(part) + 1)
+        FUZZ_CHECK(*part != '\0');
+    free(t.parts);
+}
+
+/* A conversation in the file's template; tokens are of the vocabulary. */
+static void check_chat(const vocabulary *v, const char *text, size_t size)
+{
+    const chat_message messages[] = {
+        {"system", "a", 1}, {"user", text, size}, {"assistant", "b", 1}};
+    const char last = size > 0 ? text[size - 1] : 'a';
+    chat c;
+    token_list list = {0};
+    unsigned char *learnt = NULL;
+    fault f = {0};
+    if (!chat_open(v, &c, &f)) {
+        fuzz_check_text(f.text, NULL);
+        return;
+    }
+    FUZZ_CHECK(c.end >= 0 && (size_t)c.end < v->count);
+    const size_t from = last % 2 == 0;
+    if (!chat_encode(&c, v, "text", messages + from, 3 - from, false, &list, &learnt, &f))
+        fuzz_check_text(f.text, "text: ");
+    for (size_t i = 0; f.code == CODE_OK && i < list.count; ++i)
+        FUZZ_CHECK((size_t)list.tokens[i] < v->count && learnt[i] <= 1);
+    free(list.tokens);
+    free(learnt);
+    chat_close(&c);
+}
+
 /* All texts of tokens together are no longer than the file, which is a text, too. */
 static void check_words(const char *path, const char *bytes, size_t size)
 {
@@ -106,8 +144,10 @@ static void check_words(const char *path, const char *bytes, size_t size)
         all += length;
     }
     FUZZ_CHECK(all <= size);
-    if (f.code == CODE_OK && v.count > 0)
+    if (f.code == CODE_OK && v.count > 0) {
         check_encoding(&v, bytes, size, false);
+        check_chat(&v, bytes, size);
+    }
     vocabulary_close(&v);
 }
 
@@ -155,6 +195,7 @@ void fuzz_target(fuzz_input in)
         FUZZ_CHECK(f.code == CODE_DATA && g.stream == NULL && g.tensors == NULL);
         fuzz_check_text(f.text, "m.gguf: ");
     }
+    check_template((char *)bytes);
     check_words(path, (char *)bytes, size);
     free(bytes);
     check_model(path);

@@ -41,31 +41,33 @@ static void check_config(const char *folder)
     FUZZ_CHECK(a.hidden == 0 || (a.heads % a.kv_heads == 0 && a.theta > 1));
 }
 
-/* config.json as tokenizer.json, and the index as lines of texts. */
-static void check_vocabulary(const char *folder, const char *lines)
+/* config.json as tokenizer.json and tokenizer_config.json, and the index as lines of texts; wraps:
+ * their prompts are messages. */
+static void check_vocabulary(const char *folder, const char *lines, bool wraps)
 {
     static const char text[] = "a 12 it's \xc3\xa9<x>\n\n";
-    vocabulary v;
+    text_model m = {.path = folder, .chat = wraps};
+    const vocabulary *v = &m.words;
     token_list list = {0};
     fault f = {0};
-    if (!vocabulary_open(folder, &v, &f)) {
-        FUZZ_CHECK(v.bytes == NULL);
+    if (!text_model_open(&m, &f)) {
+        FUZZ_CHECK(v->bytes == NULL);
         fuzz_check_text(f.text, NULL);
         return;
     }
     int descriptor = -1, mask = -1;
-    if (v.count > 0 && vocabulary_prepare(&v, &f) &&
-        vocabulary_encode(&v, "text", text, sizeof text - 1, VOCABULARY_SPECIAL, &list, &f) &&
-        text_tokens_open(lines, &v, &descriptor, &mask, &f)) {
+    if (v->count > 0 && vocabulary_prepare(&m.words, &f) &&
+        vocabulary_encode(v, "text", text, sizeof text - 1, VOCABULARY_SPECIAL, &list, &f) &&
+        text_tokens_open(lines, &m, &descriptor, &mask, &f)) {
         FUZZ_CHECK(lseek(descriptor, 0, SEEK_END) == 4 * lseek(mask, 0, SEEK_END));
         (void)close(descriptor);
         (void)close(mask);
-    } else if (v.count > 0)
+    } else if (v->count > 0)
         fuzz_check_text(f.text, NULL);
     for (size_t i = 0; i < list.count; ++i)
-        FUZZ_CHECK(list.tokens[i] >= 0 && (size_t)list.tokens[i] < v.count);
+        FUZZ_CHECK(list.tokens[i] >= 0 && (size_t)list.tokens[i] < v->count);
     free(list.tokens);
-    vocabulary_close(&v);
+    text_model_close(&m);
 }
 
 static void check_weights(const char *folder)
@@ -96,9 +98,10 @@ void fuzz_target(fuzz_input in)
     (void)snprintf(folder, sizeof folder, "%s/m", fuzz_folder());
     (void)fuzz_write("m/config.json", config.data, config.size);
     (void)fuzz_write("m/tokenizer.json", config.data, config.size);
+    (void)fuzz_write("m/tokenizer_config.json", config.data, config.size);
     (void)fuzz_write("m/model.safetensors.index.json", in.data, in.size);
     check_config(folder);
-    check_vocabulary(folder, fuzz_write("m/lines.jsonl", in.data, in.size));
+    check_vocabulary(folder, fuzz_write("m/lines.jsonl", in.data, in.size), in.size % 2 == 1);
     check_weights(folder);
     fuzz_remove("m");
 }

@@ -488,6 +488,7 @@ mutant test_token_loss logit_cap.cl 'fma(-part, part,' 'fma(-part, 1.0f,'
 mutant test_token_loss logit_cap.cl 'PUT(cap * activation' 'PUT(activation'
 mutant test_net_rows_at_once net_tokens.c 'first += call->data->first;' ';'
 mutant test_net_rows_at_once net_attention.c '(n * desc->keys + call->data->first)' '(n * desc->rows + call->data->first)'
+mutant test_net_rows_at_once pass.c '&clprune__net_keeper(net)->at;' '&net->at;'
 # Missing barriers, which show when work-items run in another order.
 for file in batch_norm_statistics.cl bspmm_lists.cl bspmm_nt_tiled.cl bspmm_tn_tiled.cl bsr_index.cl column_sum.cl nn.clh; do
     mutant test_order "$file" 'barrier(CLK_LOCAL_MEM_FENCE);' ';'

@@ -7,7 +7,7 @@ convert_hf_to_gguf. Needs nothing but Python.
 MODEL is llama, llama-biases, llama-tied, llama-3 and llama-linear (scaled rotary positions), qwen2, qwen3, phi3, phi3-long,
 gemma, gemma2 or gpt2. FOLDER gets config.json, model.safetensors and model.gguf, both with
 the same values. TYPE is of the GGUF file's matrices: F32 (the default), F16, BF16, F64, Q8_0 or Q4_1. A CHANGE of the GGUF
-file alone is KEY=VALUE (a number or a text), -KEY, -TENSOR, or +TENSOR, a vector.
+file alone is KEY=VALUE (a number or a text), -KEY, -TENSOR, or +TENSOR, a vector; or TOKEN=TEXT, of a token that controls.
 """
 
 import array
@@ -197,8 +197,8 @@ def value_bytes(value):
         return struct.pack("<II", 4, value)
     if isinstance(value, float):
         return struct.pack("<If", 6, value)
-    kind = 8 if isinstance(value[0], str) else 6
-    return struct.pack("<IIQ", 9, kind, len(value)) + b"".join(text(v) if kind == 8 else struct.pack("<f", v) for v in value)
+    kind, form = {str: (8, ""), int: (5, "<i"), float: (6, "<f")}[type(value[0])]
+    return struct.pack("<IIQ", 9, kind, len(value)) + b"".join(struct.pack(form, v) if form else text(v) for v in value)
 
 
 def write_gguf(path, values, tensors):
@@ -259,6 +259,9 @@ def main():
         elif change[0] == "-":
             here = [t for t in here if t[0] != change[1:]]
             values.pop(change[1:], None)
+        elif key.isdigit():
+            values["tokenizer.ggml.tokens"][int(key)] = value
+            values.setdefault("tokenizer.ggml.token_type", [6] * VOCABULARY)[int(key)] = 3
         else:
             values[key] = int(value) if value.isdigit() else float(value) if value[0].isdigit() else value
     os.makedirs(folder, exist_ok=True)

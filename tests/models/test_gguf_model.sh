@@ -104,6 +104,30 @@ prompt 4 ": byte 1 (ff) is no UTF-8" "$(printf 'a\377')"
 prompt 2 ": empty is empty" @empty
 ends 2 "gpt-train: --prompt: the model has 50257 tokens, and no texts of them" "$gpt" --arch gpt2 --context 16 --steps 1 --sample 1 --prompt x
 
+# --chat: a prompt as a message is its text in the template; the token that ends an answer; lines; a resumed run knows it.
+chatml='{% for message in messages %}{{"<|im_start|>" + message["role"] + "\n" + message["content"] + "<|im_end|>\n"}}{% endfor %}'
+chatml=$chatml'{% if add_generation_prompt %}{{"<|im_start|>assistant\n"}}{% endif %}'
+make m $bytes "200=<|im_start|>" "201=<|im_end|>" "tokenizer.chat_template=$chatml"
+chat="--model m/model.gguf --context 48 --train-limit 4 --test-limit 1 --test-only"
+printf '<|im_start|>user\n12<|im_end|>\n<|im_start|>assistant\n' >start
+run $chat --sample 9 --prompt @start
+sed '1,/^<|im_start|>assistant/d' out >want
+run $chat --sample 9 --prompt 12 --chat yes
+sed '1,/^12$/d' out | cmp -s want - || fail "--chat yes is not the template: $(cat want out)"
+for how in no yes; do
+    run $chat --sample 3000 --temperature 2 --prompt 12 --chat $how
+    [ "$(sed '1,/^test loss/d' out | wc -c)" -lt 3000 ] && got=yes || got=no
+    [ $got = $how ] || fail "--chat $how: the answer ends: $got"
+done
+printf '{"messages": [{"role": "user", "content": "1"}, {"role": "assistant", "content": "2"}]}\n%.0s' $(seq 80) >lines.jsonl
+printf '{"prompt": "12", "completion": "34"}\n%.0s' $(seq 80) >>lines.jsonl
+run --model m/model.gguf $small --data lines.jsonl --chat yes --lora 2 --epochs 1 --output-dir chat
+ends 2 'gpt-train: --prompt: [0-9]* tokens, more than the 16 of --context' "$gpt" --resume chat/last.ckpt --test-only --sample 3 --prompt 1
+make m $bytes tokenizer.chat_template=none
+ends 4 'm/model.gguf: its chat template is none of those known here' "$gpt" $chat --sample 1 --prompt 1 --chat yes
+ends 4 'm/model.gguf: its chat template is none of those known here' "$gpt" --model m/model.gguf $small --data lines.jsonl --steps 1
+ends 2 'gpt-train: --chat yes needs --model' "$gpt" --data text --chat yes --steps 1
+
 # Training, to the end and in two parts, and adapters.
 for model in phi3-long:qkv_proj gemma2:q_proj llama-tied:q_proj; do
     make m ${model%:*}

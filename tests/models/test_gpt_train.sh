@@ -150,6 +150,11 @@ run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40 --top-p 0
 cp out sample
 run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40 --temperature 0
 cmp -s out sample || fail "the likeliest token is not the only one of the likeliest: $(cat out sample)"
+printf 'hello %.0s' $(seq 100) >words # of which a model learns each letter from those before it
+run "$gpt" $small --data words --train-limit 30 --epochs 20 --lr 0.003 --output-dir words.run --sample 14 --temperature 0 --prompt h
+tail -n 1 out | grep -qx 'hello hello hel' || fail "tokens that are read one by one: $(cat out)"
+run "$gpt" --resume words.run/last.ckpt --data words --test-only --sample 6 --temperature 0 --prompt 'hello hel'
+tail -n 1 out | grep -qx 'hello hello hel' || fail "tokens that are read at once go on otherwise: $(cat out)"
 for option in temperature top-p; do
     refuse 2 "--$option needs --sample" --data text --$option 0.5
 done

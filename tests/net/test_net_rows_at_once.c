@@ -252,9 +252,6 @@ static void parts(void **state)
     }
 }
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
-
 static void visit(void *user, const clprune_memory_entry *entry)
 {
     uint64_t *bytes = user;
@@ -263,6 +260,52 @@ static void visit(void *user, const clprune_memory_entry *entry)
         *bytes += entry->bytes;
     }
 }
+
+/* Three nets take turns over one sample, each with the weights of the one before, and go on with
+ * each other's rows; also when the first one, which has made them, is destroyed. */
+static void turns(void **state)
+{
+    enum { NETS = 3 };
+    static const size_t rows[NETS] = {4, 1, 3};
+    static const struct {
+        size_t net, first;
+    } passes[] = {{0, 0}, {1, 4}, {2, 5}, {1, 8}, {1, 9}, {0, 7}, {2, 1}, {0, 3}, {2, 7}, {1, 10}};
+    static rows_of_net want, got;
+    const net_model *model = *state;
+    net_job whole = open_whole(model);
+    clprune_net *nets[NETS];
+    sample tokens[BATCH];
+    uint64_t kept[2] = {0};
+    for (size_t i = 0; i < NETS; i++) {
+        const clprune_net_desc desc = parts_desc(rows[i], i == 0 ? whole.net : nets[i - 1]);
+        TEST_OK(clprune_net_create(test_context(), &desc, &nets[i]));
+        model->build(nets[i], model);
+        TEST_OK(clprune_net_settle(nets[i], NULL));
+        if (i % 2 == 0) /* the others have no rows of their own */
+            clprune_memory_visit(test_context(), visit, &kept[i / 2]);
+    }
+    assert_true(kept[0] > 0 && kept[0] == kept[1]);
+    draw_tokens(9, 0, tokens);
+    const sample *t = (const sample *)tokens;
+    TEST_OK(run(whole.net, BATCH, 0, ROWS, t, no_lengths));
+    read_rows(whole.net, BATCH, 0, ROWS, &want);
+    for (size_t i = 0; i < COUNT_OF(passes); i++) {
+        const size_t n = passes[i].net;
+        if (i + 2 == COUNT_OF(passes))
+            clprune_net_destroy(nets[0]);
+        TEST_OK(run(nets[n], BATCH, passes[i].first, rows[n], t, no_lengths));
+        read_rows(nets[n], BATCH, passes[i].first, rows[n], &got);
+    }
+    close_rows(model, &got, &want, BATCH);
+    TEST_OK(run(nets[1], BATCH, 2, 1, t, no_lengths));
+    TEST_FAILS(run(nets[2], BATCH, 4, 3, t, no_lengths), CLPRUNE_INVALID_ARGUMENT,
+        "data.first is 4 of 3 samples, but passes have made 3 rows of 3");
+    clprune_net_destroy(nets[1]);
+    clprune_net_destroy(nets[2]);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------
+ */
 
 /* A dry context books the same bytes; the rows that attention keeps are as many as the sample's. */
 static void memory(NO_ROW)
@@ -375,6 +418,17 @@ static void refused(NO_ROW)
         "desc.rows_at_once is 9, expected at most the 8 rows of a sample");
     TEST_FAILS(clprune_net_create(test_context(), &trains, &net), CLPRUNE_INVALID_ARGUMENT,
         "desc.rows_at_once is 1, expected 0 without desc.infers");
+    net_job whole = open_whole(&models[2]);
+    const clprune_net_desc three = parts_desc(3, whole.net);
+    clprune_net *of = new_net(test_context(), &three, &models[2]);
+    TEST_OK(clprune_net_settle(of, NULL));
+    clprune_net_desc fewer = parts_desc(1, of);
+    fewer.batch = BATCH - 1;
+    TEST_FAILS(clprune_net_settle(new_net(test_context(), &fewer, &models[2]), NULL),
+        CLPRUNE_INVALID_SIZE,
+        "layer layers.0.attn keeps 22 x 32 of earlier rows, but 33 x 32 in the net of desc.weigh");
+    fewer.rows_at_once = 0; /* keeps none, and takes weights alone */
+    TEST_OK(clprune_net_settle(new_net(test_context(), &fewer, &models[2]), NULL));
 }
 
 int main(void)
@@ -382,6 +436,8 @@ int main(void)
     test_list list = {0};
     for (size_t i = 0; i < COUNT_OF(models); i++)
         test_add(&list, parts, &models[i], "parts of %s", models[i].name);
+    for (size_t i = 0; i < COUNT_OF(models); i++)
+        test_add(&list, turns, &models[i], "nets that take turns, %s", models[i].name);
     test_add(&list, memory, NULL, "memory");
     test_add(&list, firsts, NULL, "first rows");
     test_add(&list, refused, NULL, "refused");

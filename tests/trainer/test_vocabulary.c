@@ -395,28 +395,27 @@ static void texts_without_tokens(NO_ROW)
 /* Fails the case unless a file has these tokens and, as a text of digits, this mask. */
 static void check_file(const char *name, const char *text, const char *want, const char *mask)
 {
-    const char *path = test_text("%s/%s", test_folder(), name), *model = write_pieces("", 0);
-    vocabulary v;
+    const char *path = test_text("%s/%s", test_folder(), name);
+    text_model m = {.path = write_pieces("", 0)};
     token_file file;
     fault f = {0};
     uint64_t checksum;
     test_file_write(path, text, strlen(text));
-    if (!token_file_open(path, COUNT_OF(parts) + 256, model, &file, &checksum, &f) &&
+    if (!token_file_open(path, COUNT_OF(parts) + 256, &m, &file, &checksum, &f) &&
         f.code == CODE_USAGE)
         skip(); /* built without jansson */
     test_good(f.code == CODE_OK, &f);
-    open_well(model, &v);
     char joined[512] = "";
     for (size_t i = 0; i < file.count; ++i) {
         uint32_t token;
         uint8_t learnt;
         assert_true(token_file_read(&file, i, 1, &token, &f));
         assert_true(token_file_read_mask(&file, i, 1, &learnt, &f));
-        join(&v, (int32_t)token, joined, sizeof joined);
+        join(&m.words, (int32_t)token, joined, sizeof joined);
         assert_int_equal(learnt, mask == NULL ? 1 : mask[i] - '0');
     }
     assert_string_equal(joined, want);
-    vocabulary_close(&v);
+    text_model_close(&m);
     token_file_close(&file);
 }
 
@@ -439,23 +438,25 @@ static const struct {
     {"a.jsonl", "\n", "it is empty"},
     {"a.jsonl", "{\"text\": \"x\"}\n{", "a.jsonl: line 2: no JSON object: "},
     {"a.jsonl", "[1]", "line 1: no JSON object"},
-    {"a.jsonl", "{\"text\": 1}", "line 1: 0 prompts and 0 answers, expected \"text\", or"},
+    {"a.jsonl", "{\"text\": 1}", "line 1: 0 prompts and 0 answers, expected \"text\", \"mess"},
     {"a.jsonl", "{\"prompt\": \"x\"}", "line 1: 1 prompts and 0 answers"},
     {"a.jsonl", "{\"prompt\": \"x\", \"answer\": \"x\", \"output\": \"x\"}", "and 2 answers"},
-    {"a.jsonl", "{\"messages\": []}", "take a model's template, which tokens.py follows"},
+    {"a.jsonl", "{\"messages\": []}", "line 1: \"messages\" is no list of messages"},
+    {"a.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}",
+        "model.gguf: it has no chat template"},
     {"a.jsonl", "{\"text\": \"\xff\"}", "line 1: no JSON object: "},
 };
 
 static void wrong_text_files(NO_ROW)
 {
-    const char *model = write_pieces("", 0);
+    text_model m = {.path = write_pieces("", 0)};
     for (size_t i = 0; i < COUNT_OF(bad_files); ++i) {
         const char *path = test_text("%s/%s", test_folder(), bad_files[i].name);
         token_file file;
         uint64_t checksum;
         fault f = {0};
         test_file_write(path, bad_files[i].text, strlen(bad_files[i].text));
-        if (!token_file_open(path, 500, model, &file, &checksum, &f) && f.code == CODE_USAGE)
+        if (!token_file_open(path, 500, &m, &file, &checksum, &f) && f.code == CODE_USAGE)
             skip(); /* built without jansson */
         test_refused(f.code == CODE_OK, &f, CODE_DATA, bad_files[i].part);
     }
@@ -463,10 +464,11 @@ static void wrong_text_files(NO_ROW)
     token_file file;
     uint64_t checksum;
     test_file_write(path, "the", 3);
-    TEST_REFUSED(token_file_open(path, 9, model, &file, &checksum, &f), CODE_DATA,
+    TEST_REFUSED(token_file_open(path, 9, &m, &file, &checksum, &f), CODE_DATA,
         "token 9 at position 0; the vocabulary has 9");
     TEST_REFUSED(token_file_open(path, 300, NULL, &file, &checksum, &f), CODE_USAGE,
         "a text has a vocabulary of 256, its bytes; the model's has 300");
+    text_model_close(&m);
 }
 
 /* ---- tokens as texts ---------------------------------------------------------------------------

@@ -1,5 +1,6 @@
-/* The model that --sample writes with: its logits, token by token, are those of whole passes of the
- * trained model, for GPT-2 and Llama, with adapters and with frozen weights of 4 bits. */
+/* The model that --sample writes with: its logits, token by token or after several were read at
+ * once, are those of whole passes of the trained model, for GPT-2 and Llama, with adapters and with
+ * frozen weights of 4 bits. */
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
 #include "support/test_objects.h"
@@ -31,12 +32,11 @@ static void own(void *model)
     test_later(destroy_model, (void *)(uintptr_t)&gpt_model, model);
 }
 
-/* The logits behind token `at` of a pass, of which it is row `row`. */
-static float *logits_at(void *model, size_t row, size_t at, const int32_t *tokens, size_t count)
+/* The logits behind row `row` of a pass over `count` tokens, from token `first` on. */
+static float *logits_at(void *model, size_t row, size_t first, const int32_t *tokens, size_t count)
 {
-    const test_buf buffer = test_buf_make(count * sizeof *tokens, tokens);
-    const clprune_net_data data = {
-        .batch = 1, .tokens = test_buf_ints(&buffer), .first = count == 1 ? at : 0};
+    const test_buf buffer = test_buf_make(count * sizeof *tokens, tokens + first);
+    const clprune_net_data data = {.batch = 1, .tokens = test_buf_ints(&buffer), .first = first};
     const clprune_mat logits = test_new_mat(test_context(), 1, VOCABULARY);
     float *values = test_floats(VOCABULARY);
     TEST_OK(gpt_model.forward(model, &data, false));
@@ -45,13 +45,27 @@ static float *logits_at(void *model, size_t row, size_t at, const int32_t *token
     return values;
 }
 
+static void close_logits(const float *got, const float *want, const char *name, size_t token)
+{
+    double exact[VOCABULARY], bound[VOCABULARY], most = 0;
+    for (size_t k = 0; k < VOCABULARY; k++)
+        most = fmax(most, fabs((double)want[k]));
+    for (size_t k = 0; k < VOCABULARY; k++) {
+        exact[k] = (double)want[k];
+        bound[k] = 1e-4 * most;
+    }
+    test_close("logits", 1, VOCABULARY, got, exact, bound, "%s, token %zu", name, token);
+}
+
 static void writes(void **state)
 {
+    enum { SEVERAL = 7 };
     const writer_row *row = *state;
     trainer_sizes sizes = {
         .arch = row->arch, .extra = {CONTEXT}, .lora = row->lora, .base = row->base};
     int32_t tokens[CONTEXT];
-    void *model, *writer;
+    void *model, *writer, *reader;
+    const float *want[CONTEXT];
     size_t count;
     test_rng rng = {3};
     assert_null(gpt_model.settle(&gpt_model, &sizes));
@@ -64,22 +78,26 @@ static void writes(void **state)
         TEST_OK(clprune_mat_write(
             test_context(), mat, test_new_uniform(i, -0.2f, 0.2f, mat.rows * mat.cols)));
     }
-    TEST_OK(gpt_model.create_writer(model, &writer));
+    TEST_OK(gpt_model.create_writer(model, 1, &writer));
     own(writer);
     for (size_t i = 0; i < CONTEXT; i++)
         tokens[i] = (int32_t)test_rng_below(&rng, VOCABULARY);
     for (size_t i = 0; i < CONTEXT; i++) {
-        const float *want = logits_at(model, i, i, tokens, CONTEXT);
-        const float *got = logits_at(writer, 0, i, tokens + i, 1);
-        double exact[VOCABULARY], bound[VOCABULARY], most = 0;
-        for (size_t k = 0; k < VOCABULARY; k++)
-            most = fmax(most, fabs((double)want[k]));
-        for (size_t k = 0; k < VOCABULARY; k++) {
-            exact[k] = (double)want[k];
-            bound[k] = 1e-4 * most;
-        }
-        test_close("logits", 1, VOCABULARY, got, exact, bound, "%s, token %zu", row->name, i);
+        want[i] = logits_at(model, i, 0, tokens, CONTEXT);
+        close_logits(logits_at(writer, 0, i, tokens, 1), want[i], row->name, i);
     }
+    TEST_OK(gpt_model.create_writer(writer, SEVERAL, &reader)); /* other tokens, from 2 on */
+    for (size_t i = 2; i < CONTEXT; i++)
+        tokens[i] = (int32_t)test_rng_below(&rng, VOCABULARY);
+    for (size_t i = 2; i < CONTEXT; i++)
+        want[i] = logits_at(model, i, 0, tokens, CONTEXT);
+    for (size_t first = 2; first < 15; first += 6)
+        for (size_t i = first == 2 ? 0 : 1; i < SEVERAL; i += 2)
+            close_logits(logits_at(reader, i, first, tokens, SEVERAL), want[first + i], row->name,
+                first + i);
+    gpt_model.destroy(reader);
+    for (size_t i = 21; i < CONTEXT; i++)
+        close_logits(logits_at(writer, 0, i, tokens, 1), want[i], row->name, i);
 }
 
 int main(void)

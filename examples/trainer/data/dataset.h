@@ -67,8 +67,8 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *
  *     context          T, 1 to 65536: the set is of tokens, and classes, which must be given, is
  *                      the vocabulary; limits count sequences. 0: of images
- *     model            of tokens: the GGUF file or folder with the vocabulary of texts. NULL: a
- *                      text is its bytes
+ *     model            of tokens: the model with the vocabulary of texts (text_tokens.h), not
+ *                      owned. NULL: a text is its bytes
  *     labels           of tokens: sequences are sentences, with a length up to T and one label
  *                      below this number. 0: with a label for each token
  *
@@ -83,7 +83,7 @@ typedef struct dataset_options {
     uint64_t seed;
     uint64_t resumed;
     size_t context;
-    const char *model;
+    struct text_model *model;
     uint32_t labels;
     uint32_t usual_image_size;
     dataset_normalise normalise;

@@ -14,7 +14,6 @@
 #include "trainer/data/file_kind.h"
 #include "trainer/data/fnv.h"
 #include "trainer/files/plain_file.h"
-#include "trainer/vocabulary/text_tokens.h"
 
 enum { HEADER = 256 * 4, PIECE = 4096, PIECES = 4096 /* that are checked */ };
 
@@ -142,7 +141,7 @@ uint64_t token_files_drawn(uint64_t checksum)
     return fnv1a(checksum, "drawn", sizeof "drawn");
 }
 
-bool token_files_open(const char *path, uint32_t tokens, const char *model, uint64_t resumed,
+bool token_files_open(const char *path, uint32_t tokens, text_model *model, uint64_t resumed,
     token_file files[2], uint64_t *checksum, fault *f)
 {
     uint64_t checksums[2] = {0};
@@ -238,29 +237,24 @@ static bool take_header(token_file *file, uint64_t size, fault *f)
 }
 
 /* Puts the tokens of a text in its place, if --model has a vocabulary. */
-static bool take_text(token_file *file, const char *model, uint64_t *size, fault *f)
+static bool take_text(token_file *file, text_model *model, uint64_t *size, fault *f)
 {
-    vocabulary v;
     struct stat info;
     const int text = file->descriptor;
     int descriptor;
-    if (model == NULL || !vocabulary_open(model, &v, f))
-        return model == NULL;
-    const bool good =
-        v.count == 0 || (vocabulary_prepare(&v, f) &&
-                            text_tokens_open(file->path, &v, &descriptor, &file->mask, f));
-    if (good && v.count > 0) {
-        (void)close(text);
-        file->descriptor = descriptor;
-        file->width = 4;
-        *size = fstat(descriptor, &info) == 0 ? (uint64_t)info.st_size : 0;
-    }
-    vocabulary_close(&v);
-    return good;
+    if (model == NULL || (text_model_open(model, f) && model->words.count == 0))
+        return true;
+    if (!model->opened || !text_tokens_open(file->path, model, &descriptor, &file->mask, f))
+        return false;
+    (void)close(text);
+    file->descriptor = descriptor;
+    file->width = 4;
+    *size = fstat(descriptor, &info) == 0 ? (uint64_t)info.st_size : 0;
+    return true;
 }
 
 /* Fills in width, data and count. */
-static bool take_layout(token_file *file, const char *model, uint64_t size, fault *f)
+static bool take_layout(token_file *file, text_model *model, uint64_t size, fault *f)
 {
     const bool binary = file_kind_ends_with(file->path, ".bin");
     file->width = !binary ? 1 : file->vocabulary > 1 << 16 ? 4 : 2;
@@ -384,7 +378,7 @@ static bool take_mask(token_file *file, fault *f)
     return good;
 }
 
-bool token_file_open(const char *path, uint32_t tokens, const char *model, token_file *file,
+bool token_file_open(const char *path, uint32_t tokens, text_model *model, token_file *file,
     uint64_t *checksum, fault *f)
 {
     const char *why;

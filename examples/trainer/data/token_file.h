@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "trainer/base/fault.h"
+#include "trainer/vocabulary/text_tokens.h"
 
 enum { TOKEN_BYTES = 256 /* the vocabulary of a text */ };
 
@@ -34,9 +35,9 @@ typedef struct token_file {
 } token_file;
 
 /* Opens and checks a file; of tokens up to 16 MiB of them, spread over the file. tokens: of the
- * vocabulary. model: NULL, or the file or folder with the vocabulary of texts. *checksum: of its
+ * vocabulary. model: NULL, or that with the vocabulary of texts. *checksum: of its
  * size and what was checked. On failure *file needs no closing. */
-bool token_file_open(const char *path, uint32_t tokens, const char *model, token_file *file,
+bool token_file_open(const char *path, uint32_t tokens, text_model *model, token_file *file,
     uint64_t *checksum, fault *f);
 void token_file_close(token_file *file); /* accepts {0} */
 
@@ -50,7 +51,7 @@ void token_file_close(token_file *file); /* accepts {0} */
  *
  * On failure the caller closes both.
  */
-bool token_files_open(const char *path, uint32_t tokens, const char *model, uint64_t resumed,
+bool token_files_open(const char *path, uint32_t tokens, text_model *model, uint64_t resumed,
     token_file files[2], uint64_t *checksum, fault *f);
 
 /* The checksum of a run whose sentences were drawn (dataset_sentences.c). */

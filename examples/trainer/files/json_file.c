@@ -26,17 +26,23 @@ static void release(void *block)
     free(block);
 }
 
-json_t *json_load_text(const char *text, size_t length, json_error_t *error, bool *starved)
+static json_t *load(
+    const char *text, size_t length, size_t flags, json_error_t *error, bool *starved)
 {
     has_starved = false;
     json_set_alloc_funcs(allocate, release);
-    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, error);
+    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES | flags, error);
     *starved = has_starved;
     if (*starved) {
         json_decref(root);
         return NULL;
     }
     return root;
+}
+
+json_t *json_load_text(const char *text, size_t length, json_error_t *error, bool *starved)
+{
+    return load(text, length, 0, error, starved);
 }
 
 bool json_load_path(const char *path, int most, json_t **root, json_error_t *error, fault *f)
@@ -47,7 +53,9 @@ bool json_load_path(const char *path, int most, json_t **root, json_error_t *err
     char *text = plain_file_read(path, (size_t)most, &length, f);
     if (text == NULL)
         return false;
-    *root = json_load_text(text, length, error, &starved);
+    *root = load(text, length, 0, error, &starved);
+    if (*root == NULL && !starved && json_error_code(error) == json_error_numeric_overflow)
+        *root = load(text, length, JSON_DECODE_INT_AS_REAL, error, &starved);
     free(text);
     return !starved || fault_set(f, CODE_MEMORY, "%s: no memory for it", path);
 }

@@ -489,11 +489,11 @@ clprune_status net_model_logits(void *of, size_t batch, size_t row, clprune_mat 
     return clprune_net_logits(((net_model *)of)->net, batch, row, logits, NULL);
 }
 
-clprune_status net_model_create_writer(void *of, void **writer)
+clprune_status net_model_create_writer(void *of, size_t rows, void **writer)
 {
     net_model *model = of, *made = calloc(1, sizeof *made);
     const clprune_net_desc desc = {
-        .batch = 1, .infers = true, .rows_at_once = 1, .weights_of = model->net};
+        .batch = 1, .infers = true, .rows_at_once = rows, .weights_of = model->net};
     const char *text; /* none: the model was made with them */
     *writer = made;
     if (made == NULL)

@@ -54,7 +54,7 @@ clprune_status net_model_loss(
     void *model, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
 clprune_status net_model_backward(void *model, const clprune_net_data *data);
 clprune_status net_model_logits(void *model, size_t batch, size_t row, clprune_mat logits);
-clprune_status net_model_create_writer(void *model, void **writer);
+clprune_status net_model_create_writer(void *of, size_t rows, void **writer);
 void net_model_on_grads(
     void *model, clprune_status (*ready)(void *user, clprune_mat grads), void *user);
 void net_model_on_statistics(void *model, const clprune_net_statistics *statistics);

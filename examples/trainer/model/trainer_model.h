@@ -191,10 +191,11 @@ struct trainer_model {
      * without training. NULL: no --sample. */
     clprune_status (*logits)(void *model, size_t batch, size_t row, clprune_mat logits);
 
-    /* Of tokens: a model with the weights of `model`, for `forward` without training, `logits` and
-     * `destroy` alone, before or after that of `model`. A pass takes one token of one sample, token
-     * data->first, which follows those of earlier passes. NULL: no --sample. */
-    clprune_status (*create_writer)(void *model, void **writer);
+    /* Of tokens: a model with the weights of `of`, for `forward` without training, `logits` and
+     * `destroy` alone, before or after that of `of`. A pass takes `rows` tokens of one sample, from
+     * token data->first on, which follow those of earlier passes; if `of` is such a model itself,
+     * those of its passes, and it goes on with this one's. NULL: no --sample. */
+    clprune_status (*create_writer)(void *of, size_t rows, void **writer);
 
     /* clprune_net_on_grads; choice->drops_grads is its desc.drops_grads. NULL: none are told of,
      * and none dropped. */

@@ -264,6 +264,8 @@ static bool check_together(const options *o, fault *f)
         return false;
     if (o->gradient_draws > 1 && o->gradient_check == 0)
         return fault_set(f, CODE_USAGE, "--gradient-draws needs --gradient-check");
+    if (o->chat != 0 && o->model_folder == NULL && o->resume == NULL)
+        return fault_set(f, CODE_USAGE, "--chat yes needs --model, which has the template");
     learning_rate rate;
     if (options_given(o, "milestones") && o->schedule != OPTIONS_STEP && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--milestones needs --schedule step");

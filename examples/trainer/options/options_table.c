@@ -19,6 +19,7 @@ const char *const options_groups[] = {"16", "32", "48", "64", "80", "96", "112",
     "160", "176", "192", "208", "224", "240", "256", NULL};
 const char *const options_roundings[] = {"stochastic", "nearest", NULL};
 const char *const options_rotate[] = {"no", "yes", NULL};
+const char *const options_chat[] = {"no", "yes", NULL};
 const char *const options_reduce_bits[] = {"32", "8", NULL};
 const char *const options_stores[] = {"fp32", "bf16", NULL};
 const char *const options_base_bits[] = {"32", "16", "8", "4", NULL};
@@ -92,8 +93,9 @@ static const option_row rows[] = {
         "files (MNIST), or with train/CLASS/*.jpg and val/CLASS/*.jpg (ImageNet)",
         NEEDS_NOTHING, OF_IMAGES, RANKS_PLACE),
     TEXT("data", OPTION_TAKE, data, "generated|FILE|DIR",
-        "\"generated\" (the default); a text, or NAME.jsonl with lines of \"text\", or of "
-        "\"prompt\" and \"completion\", whose tokens are those of --model's vocabulary, or its "
+        "\"generated\" (the default); a text, or NAME.jsonl with lines of \"text\", of "
+        "\"messages\", or of \"prompt\" and \"completion\", whose tokens are those of --model's "
+        "vocabulary, or its "
         "bytes for models of 256; a file NAME.bin of tokens, as nanoGPT or llm.c write them; or a "
         "folder with train.bin or train.txt. Tests are on the file with val in place of train in "
         "its name, else on the last "
@@ -365,6 +367,10 @@ static const option_row rows[] = {
         "with --sample: write what follows this text, or that of a file, in place of the first "
         "tokens of the tests; special tokens of the vocabulary are found in it",
         NEEDS_NOTHING, OF_TEXTS, RANKS_OWN),
+    CHOICE("chat", OPTION_TAKE, chat, options_chat, "NAME",
+        "yes: put prompts and completions of NAME.jsonl, and --prompt, into the chat template of "
+        "--model as messages of user and assistant; no (the default)",
+        NEEDS_NOTHING, OF_TEXTS),
     REAL("temperature", OPTION_FORGET, temperature, 0, 100,
         "with --sample: draw from the softmax of the logits / X; 0: take the likeliest token; "
         "default 0.8",

@@ -12,8 +12,9 @@
 #include "trainer/data/rng.h"
 #include "trainer/data/token_file.h"
 #include "trainer/files/plain_file.h"
+#include "trainer/vocabulary/chat.h"
 
-enum { FIRST = 32 }; /* tokens of the tests */
+enum { FIRST = 32 /* tokens of the tests */, MOST = 128 /* that are read in a pass */ };
 
 typedef struct sampler {
     session *s;
@@ -26,38 +27,54 @@ typedef struct sampler {
     const sample_start *start;
 } sampler;
 
-/* Gives the writer its next token. */
-static bool read_token(sampler *w, fault *f)
+/* Gives a writer of `rows` tokens a pass those of the context from `at` on. */
+static bool read_tokens(sampler *w, void *writer, size_t at, size_t rows, fault *f)
 {
     session *s = w->s;
     clprune_net_data data = session_data(s, 1, 1);
-    data.first = w->read;
+    data.first = at;
     const cl_int sent =
         clEnqueueWriteBuffer(clprune_context_queue(s->context), s->feed.tokens.buffer, CL_TRUE, 0,
-            sizeof *w->tokens, w->tokens + w->first + w->read, 0, NULL, NULL);
-    ++w->read;
-    return fault_check_cl(f, sent, "sending a token to the device") &&
-           fault_check(f, s->context, s->type->forward(w->writer, &data, false), "--sample");
+            rows * sizeof *w->tokens, w->tokens + w->first + at, 0, NULL, NULL);
+    w->read = at + rows;
+    return fault_check_cl(f, sent, "sending tokens to the device") &&
+           fault_check(f, s->context, s->type->forward(writer, &data, false), "--sample");
 }
 
-static clprune_status read_logits(const sampler *w)
+/* Those behind a row of its last pass. */
+static clprune_status read_logits(const sampler *w, void *writer, size_t row)
 {
-    TRY(w->s->type->logits(w->writer, 1, 0, w->logits));
+    TRY(w->s->type->logits(writer, 1, row, w->logits));
     TRY(clprune_mat_read(w->s->context, w->logits, w->values));
     return clprune_plan_end_step(w->s->context);
+}
+
+/* Takes the next `count` tokens in as few passes as can be, the last of which takes some again, and
+ * the logits behind them. */
+static bool read_all(sampler *w, size_t count, fault *f)
+{
+    const session *s = w->s;
+    const size_t passes = (count + MOST - 1) / MOST, rows = (count + passes - 1) / passes;
+    const size_t last = w->read + count - rows;
+    void *reader = w->writer;
+    bool good = count == 1 || fault_check(f, s->context,
+                                  s->type->create_writer(w->writer, rows, &reader), "--sample");
+    for (size_t i = 0; good && i < passes; ++i)
+        good = read_tokens(w, reader, w->read < last ? w->read : last, rows, f);
+    good = good && fault_check(f, s->context, read_logits(w, reader, rows - 1), "--sample");
+    if (reader != w->writer)
+        s->type->destroy(reader);
+    return good;
 }
 
 /* The logits of what follows the first `count` tokens. */
 static bool look(sampler *w, size_t count, fault *f)
 {
-    bool good = true;
     if (count - w->first > w->context) {
         w->first = count - (w->context + 1) / 2;
         w->read = 0;
     }
-    while (good && w->first + w->read < count)
-        good = read_token(w, f);
-    return good && fault_check(f, w->s->context, read_logits(w), "--sample");
+    return read_all(w, count - w->first - w->read, f);
 }
 
 static int compare(const void *a, const void *b)
@@ -133,7 +150,7 @@ static void print_text(const char *text, size_t length)
 
 static void print_token(const sampler *w, int32_t token)
 {
-    const vocabulary *words = &w->start->words;
+    const vocabulary *words = &w->s->text.words;
     size_t length;
     if ((size_t)token < words->count) {
         const char *text = vocabulary_text(words, (size_t)token, &length);
@@ -150,7 +167,7 @@ static clprune_status open_writer(sampler *w)
 {
     session *s = w->s;
     TRY(clprune_context_use_plan(s->context, NULL));
-    TRY(s->type->create_writer(s->model, &w->writer));
+    TRY(s->type->create_writer(s->model, 1, &w->writer));
     return clprune_mat_create(
         s->context, CLPRUNE_MEMORY_WORKSPACE, "logits", 1, w->vocabulary, &w->logits);
 }
@@ -179,6 +196,8 @@ static bool write_all(sampler *w, size_t count, fault *f)
     if (start->text != NULL) {
         memcpy(w->tokens, start->prompt.tokens, w->begun * sizeof *w->tokens);
         print_text(start->text, start->length);
+        if (start->end != VOCABULARY_NONE && start->text[start->length - 1] != '\n')
+            (void)putchar('\n');
     }
     good = good && fault_check(f, s->context, open_writer(w), "making room for --sample");
     for (size_t i = 0; good && i < count && stop_signal() == 0; ++i) {
@@ -186,7 +205,7 @@ static bool write_all(sampler *w, size_t count, fault *f)
         if (!good)
             break;
         const int32_t token = w->tokens[w->begun + i] = draw(w, (uint32_t)i);
-        if (vocabulary_ends(&start->words, token))
+        if (token == start->end || vocabulary_ends(&s->text.words, token))
             break;
         print_token(w, token);
         (void)fflush(stdout);
@@ -232,12 +251,29 @@ static bool read_prompt(const char *prompt, sample_start *start, fault *f)
     return start->length > 0 || fault_set(f, CODE_USAGE, "--prompt: %s is empty", prompt + 1);
 }
 
-static bool take_words(sample_start *start, fault *f)
+/* As a message of the user. */
+static bool take_message(const vocabulary *words, sample_start *start, fault *f)
 {
-    vocabulary *words = &start->words;
+    chat c;
+    if (!chat_open(words, &c, f))
+        return false;
+    const chat_message message = {"user", start->text, start->length};
+    const bool good =
+        chat_encode(&c, words, "--prompt", &message, 1, true, &start->prompt, NULL, f);
+    start->end = c.end;
+    chat_close(&c);
+    return good;
+}
+
+static bool take_words(session *s, sample_start *start, fault *f)
+{
+    vocabulary *words = &s->text.words;
     token_list *list = &start->prompt;
-    return vocabulary_prepare(words, f) &&
-           (words->begin == VOCABULARY_NONE || token_list_add(list, words->begin, f)) &&
+    if (!vocabulary_prepare(words, f))
+        return false;
+    if (s->text.chat)
+        return take_message(words, start, f);
+    return (words->begin == VOCABULARY_NONE || token_list_add(list, words->begin, f)) &&
            vocabulary_encode(
                words, "--prompt", start->text, start->length, VOCABULARY_SPECIAL, list, f);
 }
@@ -250,22 +286,23 @@ static bool take_bytes(sample_start *start, fault *f)
     return good;
 }
 
-bool sample_open(const session *s, sample_start *start, fault *f)
+bool sample_open(session *s, sample_start *start, fault *f)
 {
     const options *o = s->options;
     const size_t tokens = s->sizes.classes;
+    start->end = VOCABULARY_NONE;
     if (o->sample == 0)
         return true;
-    if (o->model_folder != NULL && !vocabulary_open(o->model_folder, &start->words, f))
+    if (s->text.path != NULL && !text_model_open(&s->text, f))
         return false;
     if (o->prompt == NULL)
         return true;
-    if (start->words.count == 0 && tokens != TOKEN_BYTES)
+    if (s->text.words.count == 0 && (tokens != TOKEN_BYTES || o->chat != 0))
         return fault_set(f, CODE_USAGE,
             "--prompt: the model has %zu tokens, and no texts of them; --model FILE.gguf has both",
             tokens);
     if (!read_prompt(o->prompt, start, f) ||
-        !(start->words.count > 0 ? take_words(start, f) : take_bytes(start, f)))
+        !(s->text.words.count > 0 ? take_words(s, start, f) : take_bytes(start, f)))
         return false;
     for (size_t i = 0; i < start->prompt.count; ++i)
         if ((size_t)start->prompt.tokens[i] >= tokens)
@@ -278,7 +315,6 @@ bool sample_open(const session *s, sample_start *start, fault *f)
 
 void sample_close(sample_start *start)
 {
-    vocabulary_close(&start->words);
     free(start->text);
     free(start->prompt.tokens);
     *start = (sample_start){0};

@@ -4,19 +4,19 @@
 #define TRAINER_SAMPLE_H
 
 #include "trainer/session/session.h"
-#include "trainer/vocabulary/vocabulary.h"
 
 /* What is written first. */
 typedef struct sample_start {
-    vocabulary words; /* of --model; no tokens if it has no texts of them */
-    char *text;       /* of --prompt; NULL: the first tokens of the tests */
+    char *text; /* of --prompt; NULL: the first tokens of the tests */
     size_t length;
-    token_list prompt; /* its tokens, with the one that begins a text */
+    token_list prompt; /* its tokens, with the one that begins a text, or in a chat template */
+    int32_t end;       /* of that: the token that ends an answer; else VOCABULARY_NONE */
 } sample_start;
 
-/* Takes --prompt apart, before a run begins: a text that does not fit the model is refused. A no-op
- * without --sample. Faults: CODE_DATA, CODE_USAGE, CODE_MEMORY. The caller closes in any case. */
-bool sample_open(const session *s, sample_start *start, fault *f);
+/* Takes --prompt apart, before a run begins: a text that does not fit the model is refused. Opens
+ * s->text. A no-op without --sample. Faults: CODE_DATA, CODE_USAGE, CODE_MEMORY. The caller closes
+ * in any case. */
+bool sample_open(session *s, sample_start *start, fault *f);
 void sample_close(sample_start *start); /* accepts {0} */
 
 /* Prints to stdout --prompt, or the first tokens of the tests, and up to --sample tokens after

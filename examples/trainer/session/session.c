@@ -615,6 +615,7 @@ void session_close(session *s)
     clprune_context_destroy(s->context);
     if (!s->beside) {
         dataset_close(s->data);
+        text_model_close(&s->text);
         free(s->order);
     }
     *s = (session){0};

@@ -32,11 +32,13 @@
 #include "trainer/session/shared_statistics.h"
 #include "trainer/session/slow_weights.h"
 #include "trainer/session/state_slices.h"
+#include "trainer/vocabulary/text_tokens.h"
 
 typedef struct session {
     options *options;   /* not owned; session_prepare fills in the sizes that were not given */
     progress *shown;    /* not owned: of the run */
     run_folder *folder; /* not owned: likewise; undone if a signal ends the program untrained */
+    text_model text;    /* of --model */
     bool beside;        /* data and order belong to another session */
     dataset *data;
     bool other_data; /* not those of the run that goes on: a stage begins (run_position.h) */

@@ -61,7 +61,9 @@ static dataset_options data_wanted(session *s, const checkpoint *c)
         wanted.context = s->sizes.context;
         wanted.classes = (uint32_t)s->sizes.classes;
         wanted.labels = (uint32_t)s->sizes.labels;
-        wanted.model = o->model_folder;
+        s->text.path = o->model_folder;
+        s->text.chat = o->chat != 0;
+        wanted.model = o->model_folder != NULL ? &s->text : NULL;
         return wanted;
     }
     const bool generated = strcmp(o->data, "generated") == 0;

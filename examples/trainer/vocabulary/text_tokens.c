@@ -10,15 +10,33 @@
 #include "trainer/data/file_kind.h"
 #include "trainer/files/json_load.h"
 #include "trainer/files/plain_file.h"
+#include "trainer/vocabulary/chat.h"
+
+bool text_model_open(text_model *m, fault *f)
+{
+    m->opened = m->opened || vocabulary_open(m->path, &m->words, f);
+    return m->opened;
+}
+
+void text_model_close(text_model *m)
+{
+    if (m->opened)
+        vocabulary_close(&m->words);
+    *m = (text_model){0};
+}
 
 /* The files that are written, and the tokens of one text. */
 typedef struct output {
     const char *path;
     const vocabulary *v;
+    bool wraps; /* text_model.chat */
+    chat chat;  /* of the first conversation on */
     token_list list;
+    unsigned char *learnt; /* (list.count), or NULL */
     FILE *tokens, *mask;
 } output;
 
+/* learnt: of all, unless o->learnt tells it of each. */
 static bool put_tokens(output *o, bool learnt, fault *f)
 {
     bool good = true;
@@ -26,8 +44,9 @@ static bool put_tokens(output *o, bool learnt, fault *f)
         unsigned char bytes[4];
         for (size_t k = 0; k < sizeof bytes; ++k)
             bytes[k] = (unsigned char)((uint32_t)o->list.tokens[i] >> (8 * k));
-        good = fwrite(bytes, sizeof bytes, 1, o->tokens) == 1 &&
-               (o->mask == NULL || fputc(learnt, o->mask) != EOF);
+        good =
+            fwrite(bytes, sizeof bytes, 1, o->tokens) == 1 &&
+            (o->mask == NULL || fputc(o->learnt != NULL ? o->learnt[i] : learnt, o->mask) != EOF);
     }
     o->list.count = 0;
     return good || fault_set_file(f, "write the tokens of", o->path, errno);
@@ -81,6 +100,41 @@ static bool put_text(output *o, const char *name, const char *text, size_t lengt
            put_tokens(o, learnt, f);
 }
 
+static bool put_messages(
+    output *o, const char *name, const chat_message *messages, size_t count, fault *f)
+{
+    const bool good =
+        (o->chat.family != NULL || chat_open(o->v, &o->chat, f)) &&
+        chat_encode(&o->chat, o->v, name, messages, count, false, &o->list, &o->learnt, f) &&
+        put_tokens(o, false, f);
+    free(o->learnt);
+    o->learnt = NULL;
+    return good;
+}
+
+static bool put_conversation(output *o, const char *name, const json_t *list, fault *f)
+{
+    const size_t count = json_array_size(list);
+    chat_message *messages = calloc(count + 1, sizeof *messages);
+    bool good = messages != NULL || fault_set(f, CODE_MEMORY, "%s: no memory", name);
+    if (good && count == 0)
+        good = fault_set(f, CODE_DATA, "%s: \"messages\" is no list of messages", name);
+    for (size_t i = 0; good && i < count; ++i) {
+        const json_t *message = json_array_get(list, i);
+        const json_t *role = json_object_get(message, "role");
+        const json_t *content = json_object_get(message, "content");
+        const char *lacks = !json_is_string(role) ? "role" : "content";
+        good = (json_is_string(role) && json_is_string(content)) ||
+               fault_set(
+                   f, CODE_DATA, "%s: message %zu has no text as its \"%s\"", name, i + 1, lacks);
+        messages[i] = (chat_message){
+            json_string_value(role), json_string_value(content), json_string_length(content)};
+    }
+    good = good && put_messages(o, name, messages, count, f);
+    free(messages);
+    return good;
+}
+
 static bool put_answer(output *o, const char *name, const json_t *line, fault *f)
 {
     size_t length, size, found, answered;
@@ -88,17 +142,17 @@ static bool put_answer(output *o, const char *name, const json_t *line, fault *f
     char *answer = join(line, answers, &size, &answered);
     bool good =
         (prompt != NULL && answer != NULL) || fault_set(f, CODE_MEMORY, "%s: no memory", name);
-    good = good &&
-           ((found > 0 && answered == 1) ||
-               fault_set(f, CODE_DATA,
-                   "%s: %zu prompts and %zu answers, expected \"text\", or \"prompt\" and "
-                   "\"completion\"%s",
-                   name, found, answered,
-                   json_object_get(line, "messages") != NULL
-                       ? "; \"messages\" take a model's template, which tokens.py follows"
-                       : "")) &&
-           put_begin(o, f) && put_text(o, name, prompt, length, 0, false, f) &&
-           put_text(o, name, answer, size, length > 0 ? VOCABULARY_GOES_ON : 0, true, f);
+    good = good && ((found > 0 && answered == 1) ||
+                       fault_set(f, CODE_DATA,
+                           "%s: %zu prompts and %zu answers, expected \"text\", \"messages\", or "
+                           "\"prompt\" and \"completion\"",
+                           name, found, answered));
+    if (good && o->wraps)
+        good = put_messages(
+            o, name, (chat_message[]){{"user", prompt, length}, {"assistant", answer, size}}, 2, f);
+    else
+        good = good && put_begin(o, f) && put_text(o, name, prompt, length, 0, false, f) &&
+               put_text(o, name, answer, size, length > 0 ? VOCABULARY_GOES_ON : 0, true, f);
     free(prompt);
     free(answer);
     return good;
@@ -110,15 +164,20 @@ static bool put_line(output *o, const char *name, const char *bytes, size_t leng
     bool starved;
     json_t *line = json_load_text(bytes, length, &error, &starved);
     const json_t *text = json_object_get(line, "text");
+    const json_t *messages = json_object_get(line, "messages");
     bool good = starved ? fault_set(f, CODE_MEMORY, "%s: no memory", name)
                 : !json_is_object(line)
                     ? fault_set(f, CODE_DATA, "%s: no JSON object%s%s", name,
                           line == NULL ? ": " : "", line == NULL ? error.text : "")
                     : true;
-    good = good &&
-           (json_is_string(text) ? put_begin(o, f) && put_text(o, name, json_string_value(text),
-                                                          json_string_length(text), 0, true, f)
-                                 : put_answer(o, name, line, f));
+    if (good && messages != NULL && !json_is_null(json_object_get(line, "tools")) &&
+        json_object_get(line, "tools") != NULL)
+        good = fault_set(f, CODE_DATA, "%s: \"tools\" are not put into a chat template", name);
+    good = good && (messages != NULL ? put_conversation(o, name, messages, f)
+                       : json_is_string(text)
+                           ? put_begin(o, f) && put_text(o, name, json_string_value(text),
+                                                    json_string_length(text), 0, true, f)
+                           : put_answer(o, name, line, f));
     json_decref(line);
     return good;
 }
@@ -162,13 +221,13 @@ static int keep(const output *o, FILE *stream, fault *f)
     return descriptor;
 }
 
-bool text_tokens_open(const char *path, const vocabulary *v, int *descriptor, int *mask, fault *f)
+bool text_tokens_open(const char *path, text_model *m, int *descriptor, int *mask, fault *f)
 {
     const bool lines = file_kind_ends_with(path, ".jsonl");
     size_t length;
     char *text = plain_file_read(path, SIZE_MAX - 1, &length, f);
-    output o = {.path = path, .v = v};
-    bool good = text != NULL;
+    output o = {.path = path, .v = &m->words, .wraps = m->chat};
+    bool good = text != NULL && vocabulary_prepare(&m->words, f);
     *descriptor = *mask = -1;
     if (good) {
         o.tokens = tmpfile();
@@ -177,7 +236,7 @@ bool text_tokens_open(const char *path, const vocabulary *v, int *descriptor, in
                fault_set_file(f, "write the tokens of", path, errno);
     }
     good = good && (lines ? put_lines(&o, text, length, f)
-                          : vocabulary_encode(v, path, text, length, 0, &o.list, f) &&
+                          : vocabulary_encode(o.v, path, text, length, 0, &o.list, f) &&
                                 put_tokens(&o, true, f));
     if (good)
         *descriptor = keep(&o, o.tokens, f);
@@ -192,6 +251,7 @@ bool text_tokens_open(const char *path, const vocabulary *v, int *descriptor, in
         (void)fclose(o.tokens);
     if (o.mask != NULL)
         (void)fclose(o.mask);
+    chat_close(&o.chat);
     free(o.list.tokens);
     free(text);
     return good;

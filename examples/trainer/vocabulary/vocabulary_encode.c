@@ -59,8 +59,18 @@ static bool put_part(target *t, const char *text, size_t length, fault *f)
     return good;
 }
 
+/* Whether one of some bytes is said in a message. */
+static bool is_said(const unsigned char *marks, size_t count)
+{
+    for (size_t i = 0; marks != NULL && i < count; ++i)
+        if ((marks[i] & VOCABULARY__SAID) != 0)
+            return true;
+    return false;
+}
+
 /* The longest token that stands at a place as it is; VOCABULARY_NONE. */
-static int32_t added_at(const vocabulary *v, const char *text, size_t left, unsigned how)
+static int32_t added_at(
+    const vocabulary *v, const char *text, size_t left, unsigned how, const unsigned char *marks)
 {
     const encoder *e = v->encoder;
     int32_t best = VOCABULARY_NONE;
@@ -69,9 +79,9 @@ static int32_t added_at(const vocabulary *v, const char *text, size_t left, unsi
         size_t length;
         const int32_t token = e->added[i];
         const char *word = vocabulary_text(v, (size_t)token, &length);
-        if (length > most && length <= left &&
-            ((how & VOCABULARY_SPECIAL) != 0 || v->kinds[token] == VOCABULARY_USER) &&
-            memcmp(word, text, length) == 0) {
+        if (length > most && length <= left && memcmp(word, text, length) == 0 &&
+            (v->kinds[token] == VOCABULARY_USER ||
+                ((how & VOCABULARY_SPECIAL) != 0 && !is_said(marks, length)))) {
             best = token;
             most = length;
         }
@@ -79,8 +89,8 @@ static int32_t added_at(const vocabulary *v, const char *text, size_t left, unsi
     return best;
 }
 
-bool vocabulary_encode(const vocabulary *v, const char *name, const char *text, size_t length,
-    unsigned how, token_list *list, fault *f)
+bool vocabulary__encode(const vocabulary *v, const char *name, const char *text, size_t length,
+    unsigned how, const unsigned char *marks, token_list *list, fault *f)
 {
     target t = {v, name, how, list};
     size_t begin = 0;
@@ -92,7 +102,8 @@ bool vocabulary_encode(const vocabulary *v, const char *name, const char *text, 
                     name, bad, (unsigned)(unsigned char)text[bad]);
     for (size_t at = 0; good && at < length;) {
         size_t size = utf8_length((const unsigned char *)text + at);
-        const int32_t token = added_at(v, text + at, length - at, how);
+        const int32_t token =
+            added_at(v, text + at, length - at, how, marks != NULL ? marks + at : NULL);
         if (token != VOCABULARY_NONE) {
             (void)vocabulary_text(v, (size_t)token, &size);
             good = put_part(&t, text + begin, at - begin, f) && token_list_add(list, token, f);
@@ -102,4 +113,20 @@ bool vocabulary_encode(const vocabulary *v, const char *name, const char *text, 
         at += size;
     }
     return good && put_part(&t, text + begin, length - begin, f);
+}
+
+bool vocabulary_encode(const vocabulary *v, const char *name, const char *text, size_t length,
+    unsigned how, token_list *list, fault *f)
+{
+    return vocabulary__encode(v, name, text, length, how, NULL, list, f);
+}
+
+size_t vocabulary__length_in(const vocabulary *v, int32_t token, bool *begins)
+{
+    size_t length;
+    const bool added = v->kinds[token] == VOCABULARY_CONTROL || v->kinds[token] == VOCABULARY_USER;
+    (void)vocabulary_text(v, (size_t)token, &length);
+    const bool longer = *begins && !added && v->pieces && v->encoder->space_prefix;
+    *begins = added;
+    return length - longer;
 }

@@ -207,3 +207,49 @@ bool vocabulary__gguf_prepare(vocabulary *v, fault *f)
     gguf_close(&g);
     return good;
 }
+
+/* ---- the chat template -------------------------------------------------------------------------
+ */
+
+/* A text of the file, as it is, *text NULL without the key. */
+static bool read_jinja(const gguf_file *g, char **text, fault *f)
+{
+    const gguf_value *value = gguf_find(g, "tokenizer.chat_template");
+    *text = NULL;
+    if (value == NULL)
+        return true;
+    if (value->kind != GGUF_TEXT)
+        return fault_set(f, CODE_DATA, "%s: its %s is no text", g->path, value->key);
+    unsigned char *bytes;
+    const bool good = read_bytes(g, value, &bytes, f);
+    *text = (char *)bytes;
+    if (*text != NULL)
+        (*text)[value->end - value->at] = '\0';
+    return good;
+}
+
+/* The text of a token that the file names. */
+static bool read_token_text(
+    const gguf_file *g, const vocabulary *v, const char *key, char **text, fault *f)
+{
+    int32_t token;
+    size_t length;
+    *text = NULL;
+    if (!read_token(g, v, key, &token, f) || token == VOCABULARY_NONE)
+        return token == VOCABULARY_NONE && f->code == CODE_OK;
+    const char *bytes = vocabulary_text(v, (size_t)token, &length);
+    *text = vocabulary__copy(bytes, length);
+    return *text != NULL || fault_set(f, CODE_MEMORY, "%s: no memory for a token", g->path);
+}
+
+bool vocabulary__gguf_chat(const vocabulary *v, vocabulary_chat *c, fault *f)
+{
+    gguf_file g;
+    if (!gguf_open(v->path, &g, f))
+        return false;
+    const bool good = read_jinja(&g, &c->jinja, f) &&
+                      read_token_text(&g, v, "tokenizer.ggml.bos_token_id", &c->bos, f) &&
+                      read_token_text(&g, v, "tokenizer.ggml.eos_token_id", &c->eos, f);
+    gguf_close(&g);
+    return good;
+}

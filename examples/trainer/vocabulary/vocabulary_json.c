@@ -244,6 +244,55 @@ bool vocabulary__json_prepare(vocabulary *v, fault *f)
     return good;
 }
 
+/* ---- the chat template -------------------------------------------------------------------------
+ */
+
+static bool copy(const vocabulary *v, const char *text, char **to, fault *f)
+{
+    *to = text != NULL ? strdup(text) : NULL;
+    return text == NULL || *to != NULL || fault_set(f, CODE_MEMORY, "%s: no memory", v->path);
+}
+
+/* The text of a token: "text", or {"content": "text"}. */
+static const char *token_of(const json_t *config, const char *key)
+{
+    const json_t *value = json_object_get(config, key);
+    return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+}
+
+/* A text, or that with the name "default" of a list. */
+static const char *template_of(const json_t *config)
+{
+    const json_t *value = json_object_get(config, "chat_template"), *one;
+    const char *text = json_string_value(value);
+    size_t i;
+    json_array_foreach(value, i, one) if (is(one, "name", "default")) text =
+        json_string_value(json_object_get(one, "template"));
+    return text;
+}
+
+/* chat_template.jinja, else that of tokenizer_config.json. */
+bool vocabulary__json_chat(const vocabulary *v, vocabulary_chat *c, fault *f)
+{
+    json_t *config;
+    size_t length;
+    bool there = false;
+    char *path = path_join(v->path, "", "chat_template.jinja");
+    bool good = load(v, "tokenizer_config.json", &config, f) &&
+                (path != NULL ? plain_file_exists(path, &there, f)
+                              : fault_set(f, CODE_MEMORY, "out of memory"));
+    if (good && there) {
+        c->jinja = plain_file_read(path, MOST, &length, f);
+        good = c->jinja != NULL;
+    }
+    good = good && (there || copy(v, template_of(config), &c->jinja, f)) &&
+           copy(v, token_of(config, "bos_token"), &c->bos, f) &&
+           copy(v, token_of(config, "eos_token"), &c->eos, f);
+    free(path);
+    json_decref(config);
+    return good;
+}
+
 #else
 
 bool vocabulary__json_read(vocabulary *v, fault *f)
@@ -255,6 +304,12 @@ bool vocabulary__json_read(vocabulary *v, fault *f)
 bool vocabulary__json_prepare(vocabulary *v, fault *f)
 {
     (void)v, (void)f;
+    return false;
+}
+
+bool vocabulary__json_chat(const vocabulary *v, vocabulary_chat *c, fault *f)
+{
+    (void)v, (void)c, (void)f;
     return false;
 }
 

@@ -56,6 +56,15 @@ bool vocabulary__add_merge(vocabulary *v, uint32_t rank, const char *left, size_
 /* The merge of two tokens, or NULL. */
 const encoder_merge *vocabulary__merge_of(const encoder *e, uint32_t left, uint32_t right);
 
+/* vocabulary_encode of a text some of whose bytes have marks, unless it is NULL: tokens that
+ * control are not found in what a message says. */
+enum { VOCABULARY__SAID = 1, VOCABULARY__LEARNT = 2 };
+bool vocabulary__encode(const vocabulary *v, const char *name, const char *text, size_t length,
+    unsigned how, const unsigned char *marks, token_list *list, fault *f);
+/* The bytes of a text that a token of it takes, in order from the first one on, for which *begins
+ * is true. */
+size_t vocabulary__length_in(const vocabulary *v, int32_t token, bool *begins);
+
 /* Of a word, or of a line: adds its tokens, merged as far as they go. */
 bool vocabulary__merge(const vocabulary *v, const char *name, const char *text, size_t length,
     token_list *list, fault *f);
@@ -66,5 +75,16 @@ bool vocabulary__gguf_read(vocabulary *v, fault *f);
 bool vocabulary__gguf_prepare(vocabulary *v, fault *f);
 bool vocabulary__json_read(vocabulary *v, fault *f);
 bool vocabulary__json_prepare(vocabulary *v, fault *f);
+
+/* Some bytes, with a NUL after them, to be freed; NULL if memory is out. */
+char *vocabulary__copy(const char *text, size_t length);
+
+/* The chat template, and the texts of the tokens that begin and end a text; each to be freed, NULL
+ * where there is none. */
+typedef struct vocabulary_chat {
+    char *jinja, *bos, *eos;
+} vocabulary_chat;
+bool vocabulary__gguf_chat(const vocabulary *v, vocabulary_chat *c, fault *f);
+bool vocabulary__json_chat(const vocabulary *v, vocabulary_chat *c, fault *f);
 
 #endif

@@ -126,3 +126,13 @@ bool token_list_add(token_list *list, int32_t token, fault *f)
     list->tokens[list->count++] = token;
     return true;
 }
+
+char *vocabulary__copy(const char *text, size_t length)
+{
+    char *copy = malloc(length + 1);
+    if (copy != NULL) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}

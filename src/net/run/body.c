@@ -38,6 +38,26 @@ static clprune_status share_state(clprune_net *net, clprune_net_state *state, si
         "the net of desc.weights_of has no state %s of %zu", state->name, cols);
 }
 
+/* What the layer keeps of earlier passes, or the one of the same name in the net that shares it. */
+static clprune_status create_history(
+    clprune_net *net, const clprune__net_layer *layer, clprune_mat *history)
+{
+    clprune_context *context = net->context;
+    const clprune_net *of = clprune__net_keeper(net);
+    const size_t rows = net->graph.desc.batch * net->graph.whole,
+                 cols = layer->kind->history(layer);
+    if (of == net)
+        return create_mat(net, CLPRUNE_MEMORY_INPUT, layer->name, ".history", rows, cols, history);
+    for (size_t i = 0; i < of->graph.count; ++i)
+        if (of->body.units[i].history.rows > 0 &&
+            strcmp(of->graph.layers[i].name, layer->name) == 0)
+            *history = of->body.units[i].history;
+    REQUIRE(history->rows == rows && history->cols == cols, CLPRUNE_INVALID_SIZE,
+        "layer %s keeps %zu x %zu of earlier rows, but %zu x %zu in the net of desc.weights_of",
+        layer->name, rows, cols, history->rows, history->cols);
+    return CLPRUNE_SUCCESS;
+}
+
 /* Statistics of a batch norm; the running ones are states of the net. */
 static clprune_status create_states(
     clprune_net *net, const clprune__net_layer *layer, clprune__net_unit *unit, size_t cols)
@@ -79,8 +99,7 @@ static clprune_status create_layer(clprune_net *net, size_t i)
     if (layer->norm != NULL)
         TRY(create_states(net, layer, unit, shape->cols));
     if (layer->kind->history != NULL && net->graph.whole > 0)
-        TRY(create_mat(net, CLPRUNE_MEMORY_INPUT, layer->name, ".history", batch * net->graph.whole,
-            layer->kind->history(layer), &unit->history));
+        TRY(create_history(net, layer, &unit->history));
     if (layer->kind->positions != NULL && !net->graph.desc.infers) {
         clprune_max_pool_sizes sizes;
         const size_t again = net->plan.layers[i].made_again;
@@ -179,7 +198,8 @@ void clprune__net_body_destroy(clprune_net *net)
         clprune_saved_destroy(net->body.stores != NULL ? net->body.stores[i] : NULL);
         clprune_saved_destroy(unit->mask);
         clprune_buffer_release(context, unit->positions.buffer);
-        clprune_buffer_release(context, unit->history.buffer);
+        if (clprune__net_keeper(net) == net)
+            clprune_buffer_release(context, unit->history.buffer);
         for (size_t k = net->graph.desc.weights_of != NULL ? 2 : 0; k < 4; ++k)
             if (k >= 2 || !unit->lent[k])
                 clprune_buffer_release(context, unit->state[k].buffer);

@@ -67,7 +67,7 @@ typedef struct clprune__net_progress {
     bool seeded;           /* `seed` is new: the next forward pass draws it */
     uint64_t seed;         /* else what that draws follows from it */
     size_t rows, samples;  /* with desc.rows_at_once: rows of so many samples that passes have made,
-                              and layers have kept what later ones need of them */
+                              and layers have kept what later ones need of them; the keeper's */
     uint64_t drawn; /* by the last one in training, whose backward pass draws the same again */
     clprune_status (*on_grads)(void *user, clprune_mat grads);
     void *on_grads_user;

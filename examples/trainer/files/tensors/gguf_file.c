@@ -163,9 +163,13 @@ static bool take_value(reader *r, gguf_value *v)
     v->kind = type == GGUF_TYPE_TEXT ? GGUF_TEXT : type == TYPE_ARRAY ? GGUF_ARRAY : GGUF_NUMBER;
     if (v->kind == GGUF_ARRAY)
         return walk_array(r, v);
-    if (v->kind == GGUF_TEXT)
-        return take_length(r, &length) &&
-               (length > LONGEST_TEXT ? skip(r, length) : take_text(r, length, &v->text));
+    if (v->kind == GGUF_TEXT && !take_length(r, &length))
+        return false;
+    if (v->kind == GGUF_TEXT) {
+        v->at = r->at;
+        v->end = r->at + length;
+        return length > LONGEST_TEXT ? skip(r, length) : take_text(r, length, &v->text);
+    }
     if (!take_number(r, number_bytes[type], &bits))
         return false;
     v->number = number_of(type, bits);

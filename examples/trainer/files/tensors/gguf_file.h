@@ -27,10 +27,11 @@ typedef enum gguf_kind { GGUF_NUMBER, GGUF_TEXT, GGUF_ARRAY } gguf_kind;
 typedef struct gguf_value {
     char *key;
     gguf_kind kind;
-    double number;           /* true is 1 */
-    char *text;              /* NULL: long, or not to be printed */
-    uint32_t type;           /* of an array: its elements' */
-    uint64_t count, at, end; /* of an array: its elements, and their bytes of the file */
+    double number;    /* true is 1 */
+    char *text;       /* NULL: long, or not to be printed */
+    uint32_t type;    /* of an array: its elements' */
+    uint64_t count;   /* of an array: its elements */
+    uint64_t at, end; /* of a text or an array: its bytes of the file */
 } gguf_value;
 
 typedef struct gguf_tensor {

@@ -1,0 +1,164 @@
+/* The families, each a row. A template that writes anything else is none of them: so one with
+ * another line end is refused, not taken for its neighbour. */
+#include <string.h>
+
+#include "trainer/vocabulary/chat_private.h"
+
+#define CONTENT "\1"
+#define TRIMMED "\2"
+#define LEFT    "\3"
+#define RIGHT   "\4"
+#define SYSTEM  "\5"
+#define LEARNT  "\6"
+#define SAID    "\7"
+#define BOS     "\10"
+#define EOS     "\11"
+
+#define CHATML_PART   "'<|im_start|>'+message.role+'\n'+message.content+'<|im_end|>\n'"
+#define CHATML_USUAL  "'<|im_start|>system\n" CONTENT "<|im_end|>\n'"
+#define CHATML_PROMPT "'<|im_start|>assistant\n'"
+#define CHATML_TURNS                                                                               \
+    .system = "<|im_start|>system\n" CONTENT "<|im_end|>\n",                                       \
+    .user = "<|im_start|>user\n" CONTENT "<|im_end|>\n",                                           \
+    .assistant = "<|im_start|>assistant\n" LEARNT CONTENT "<|im_end|>" SAID "\n",                  \
+    .end = "<|im_end|>"
+
+/* [INST] of Llama 2 and Mistral. */
+#define INST(before, content) before "[INST] " content " [/INST]"
+
+const chat_family chat__families[] = {
+    {.name = "ChatML",
+        .parts = {CHATML_PART, CHATML_PROMPT, "?" CHATML_USUAL, "?bos_token"},
+        CHATML_TURNS},
+    {.name = "Qwen2.5",
+        .parts = {CHATML_PART, CHATML_PROMPT, CHATML_USUAL,
+            "'<|im_start|>system\n'+messages[0].content+'<|im_end|>\n'"},
+        .more = true, /* tools */
+        CHATML_TURNS},
+    {.name = "Llama 2",
+        .parts = {"bos_token+" INST("'", "'+content|trim+'") "'", "' '+content|trim+' '+eos_token",
+            "?content='<<SYS>>\n'+system_message+'\n<</SYS>>\n\n'+message.content",
+            "?'<<SYS>>\n'+content|trim+'\n<</SYS>>\n\n'"},
+        .user = BOS INST("", TRIMMED),
+        .first = BOS INST("", "<<SYS>>\n" SYSTEM "\n<</SYS>>\n\n" RIGHT),
+        .assistant = LEARNT " " TRIMMED " " EOS SAID,
+        .end = EOS},
+    {.name = "Llama 3",
+        .parts = {"content='<|start_header_id|>'+message.role+'<|end_header_id|>\n\n'+message."
+                  "content|trim+'<|eot_id|>'",
+            "content", "'<|start_header_id|>assistant<|end_header_id|>\n\n'", "?bos_token"},
+        .begins = true,
+        .system = "<|start_header_id|>system<|end_header_id|>\n\n" TRIMMED "<|eot_id|>",
+        .user = "<|start_header_id|>user<|end_header_id|>\n\n" TRIMMED "<|eot_id|>",
+        .assistant =
+            "<|start_header_id|>assistant<|end_header_id|>\n\n" LEARNT TRIMMED "<|eot_id|>" SAID,
+        .end = "<|eot_id|>"},
+    {.name = "Mistral",
+        .parts = {"bos_token", "'[INST] '+message.content+' [/INST]'", "message.content+eos_token"},
+        .user = INST("", CONTENT),
+        .assistant = LEARNT CONTENT EOS SAID,
+        .end = EOS},
+    {.name = "Mistral 0.1",
+        .parts = {"bos_token", "'[INST] '+message.content+' [/INST]'",
+            "message.content+eos_token+' '"},
+        .user = INST("", CONTENT),
+        .assistant = LEARNT CONTENT EOS SAID " ",
+        .end = EOS},
+    {.name = "Mistral with system messages",
+        .parts = {"bos_token", "' [INST] '+system_message+'\n\n'+message.content+' [/INST]'",
+            "' [INST] '+message.content+' [/INST]'", "' '+message.content+eos_token"},
+        .user = INST(" ", CONTENT),
+        .first = INST(" ", SYSTEM "\n\n" CONTENT),
+        .assistant = LEARNT " " CONTENT EOS SAID,
+        .end = EOS},
+    /* The tokens of this SentencePiece take the white space behind them. */
+    {.name = "Phi-3",
+        .parts = {"'<|user|>\n'+message.content+'<|end|>\n<|assistant|>\n'",
+            "message.content+'<|end|>\n'", "?bos_token"},
+        .pieces = true,
+        .user = "<|user|>" LEFT "<|end|><|assistant|>",
+        .assistant = LEARNT LEFT "<|end|>" SAID,
+        .end = "<|end|>"},
+    {.name = "Phi-3 with system messages",
+        .parts = {"'<|system|>\n'+message.content+'<|end|>\n'",
+            "'<|user|>\n'+message.content+'<|end|>\n'",
+            "'<|assistant|>\n'+message.content+'<|end|>\n'", "'<|assistant|>\n'", "?bos_token",
+            "?eos_token"},
+        .pieces = true,
+        .system = "<|system|>" LEFT "<|end|>",
+        .user = "<|user|>" LEFT "<|end|>",
+        .assistant = "<|assistant|>" LEARNT LEFT "<|end|>" SAID,
+        .end = "<|end|>"},
+    {.name = "Gemma",
+        .parts = {"'<start_of_turn>'+role+'\n'+message.content|trim+'<end_of_turn>\n'",
+            "'<start_of_turn>model\n'", "?role='model'", "?bos_token"},
+        .user = "<start_of_turn>user\n" TRIMMED "<end_of_turn>\n",
+        .assistant = "<start_of_turn>model\n" LEARNT TRIMMED "<end_of_turn>" SAID "\n",
+        .end = "<end_of_turn>"},
+    {.name = "Zephyr",
+        .parts = {"'<|user|>\n'+message.content+eos_token+'\n'",
+            "'<|system|>\n'+message.content+eos_token+'\n'",
+            "'<|assistant|>\n'+message.content+eos_token+'\n'", "'<|assistant|>\n'"},
+        .system = "<|system|>\n" CONTENT EOS "\n",
+        .user = "<|user|>\n" CONTENT EOS "\n",
+        .assistant = "<|assistant|>\n" LEARNT CONTENT EOS SAID "\n",
+        .end = EOS},
+};
+const size_t chat__families_count = sizeof chat__families / sizeof *chat__families;
+
+/* Whether a part is as a row has it. */
+static bool matches(const char *part, const char *row, const char **usual, size_t *length)
+{
+    const char *any = strchr(row, CHAT_CONTENT);
+    const size_t size = strlen(part), before = any != NULL ? (size_t)(any - row) : strlen(row);
+    const size_t after = any != NULL ? strlen(any + 1) : 0;
+    if (any == NULL)
+        return strcmp(part, row) == 0;
+    if (size < before + after || memcmp(part, row, before) != 0 ||
+        strcmp(part + size - after, any + 1) != 0)
+        return false;
+    for (const char *p = part + before; p < part + size - after; ++p)
+        if (strncmp(p, "'+", 2) == 0 || strncmp(p, "<|", 2) == 0)
+            return false; /* more than a text */
+    *usual = part + before;
+    *length = size - before - after;
+    return true;
+}
+
+/* Whether the row has the part. */
+static bool knows(const chat_family *family, const char *part, bool has[CHAT_PARTS],
+    const char **usual, size_t *length)
+{
+    for (size_t i = 0; i < CHAT_PARTS && family->parts[i] != NULL; ++i)
+        if (matches(part, family->parts[i] + (family->parts[i][0] == '?'), usual, length))
+            return has[i] = true;
+    return false;
+}
+
+const chat_family *chat__family_of(
+    const chat_template *t, bool pieces, const char **usual, size_t *length)
+{
+    for (size_t k = 0; k < chat__families_count; ++k) {
+        const chat_family *family = &chat__families[k];
+        bool has[CHAT_PARTS] = {false}, good = true;
+        const char *part = t->parts;
+        *usual = NULL;
+        for (size_t i = 0; i < t->count; ++i, part += strlen(part) + 1)
+            good = (knows(family, part, has, usual, length) || family->more) && good;
+        for (size_t i = 0; i < CHAT_PARTS && family->parts[i] != NULL; ++i)
+            good = good && (has[i] || family->parts[i][0] == '?');
+        if (good && (pieces || !family->pieces) &&
+            (t->prompts || family->assistant[0] == CHAT_LEARNT))
+            return family;
+    }
+    return NULL;
+}
+
+bool chat__has_part(const chat_template *t, const char *part)
+{
+    const char *other = t->parts;
+    for (size_t i = 0; i < t->count; ++i, other += strlen(other) + 1)
+        if (strcmp(other, part) == 0)
+            return true;
+    return false;
+}

@@ -1,0 +1,47 @@
+/* chat_private.h: private to chat*.c: the families of chat templates. */
+#ifndef TRAINER_CHAT_PRIVATE_H
+#define TRAINER_CHAT_PRIVATE_H
+
+#include "trainer/vocabulary/chat_template.h"
+
+/* What is written in a turn, beside its texts. */
+enum {
+    CHAT_CONTENT = 1, /* of the message */
+    CHAT_TRIMMED,     /* that without white space at both ends */
+    CHAT_LEFT,        /* at its beginning alone */
+    CHAT_RIGHT,       /* at its end; of the white space before it, too, if nothing else is left */
+    CHAT_SYSTEM,      /* the content of the system message */
+    CHAT_LEARNT,      /* what the assistant says begins; ... */
+    CHAT_SAID,        /* ... and ends */
+    CHAT_BOS,         /* the token that begins a text */
+    CHAT_EOS,         /* the one that ends it */
+    CHAT_MARKS
+};
+
+enum { CHAT_PARTS = 7 };
+
+typedef struct chat_family {
+    const char *name;
+    /* What its templates have (chat_template.h), and nothing else unless `more`. A part that begins
+     * with '?' may be missing. CHAT_CONTENT in one: any text, which is the content of the system
+     * message of conversations without one. */
+    const char *parts[CHAT_PARTS];
+    bool more, pieces;         /* pieces: of SentencePiece alone */
+    bool begins;               /* as with the part bos_token */
+    const char *system, *user; /* a turn */
+    const char *first;     /* the user's after a system message, if that has no turn; NULL: none */
+    const char *assistant; /* up to CHAT_LEARNT it is what makes the model answer */
+    const char *end;       /* the token that ends an answer */
+} chat_family;
+
+extern const chat_family chat__families[];
+extern const size_t chat__families_count;
+
+/* NULL where it is none of them. pieces: the vocabulary is SentencePiece's. *usual: the place in
+ * `t` of the content of its system message, of *length bytes; NULL if it has none. */
+const chat_family *chat__family_of(
+    const chat_template *t, bool pieces, const char **usual, size_t *length);
+/* Whether a template has a part. */
+bool chat__has_part(const chat_template *t, const char *part);
+
+#endif

@@ -1,0 +1,171 @@
+"""Conversations in public chat templates, as transformers' Jinja renders them: golden_chat.inc, for test_chat.
+
+    make_chat.py >golden_chat.inc
+
+{...} is a special token, [...] what is to be learnt. tests/long/chat_templates.sh compares tokens of real vocabularies.
+"""
+import re
+
+from transformers.utils.chat_template_utils import render_jinja_template
+
+BOS, EOS = "<s>", "</s>"
+SPECIAL = [BOS, EOS, "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|user|>", "<|assistant|>",
+           "<|system|>", "<|end|>", "<start_of_turn>", "<end_of_turn>"]
+CHATML = "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+USUAL = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n%s<|im_end|>\n' }}{% endif %}"
+ASKS = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+ALTERNATE = ("{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate "
+             "user/assistant/user/assistant/...') }}{% endif %}")
+OTHERS = "{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}"
+SYSTEM = ("{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}"
+          "{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}")
+LLAMA2 = ("{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + "
+          "message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}"
+          "{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}")
+MISTRAL = ("{{ bos_token }}{% for message in messages %}" + ALTERNATE + "{% if message['role'] == 'user' %}{{ '[INST] ' + "
+           "message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}%s" + OTHERS)
+QWEN25 = r"""{%- if tools %}
+    {{- '<|im_start|>system\n' }}
+    {%- if messages[0]['role'] == 'system' %}
+        {{- messages[0]['content'] }}
+    {%- else %}
+        {{- 'You are Qwen, created by Alibaba Cloud. You are a helpful assistant.' }}
+    {%- endif %}
+    {{- "\n\n# Tools\n\nYou may call one or more functions to assist with the user query." }}
+    {%- for tool in tools %}
+        {{- "\n" }}
+        {{- tool | tojson }}
+    {%- endfor %}
+    {{- "\n</tools><|im_end|>\n" }}
+{%- else %}
+    {%- if messages[0]['role'] == 'system' %}
+        {{- '<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n' }}
+    {%- else %}
+        {{- '<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n' }}
+    {%- endif %}
+{%- endif %}
+{%- for message in messages %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) or (message.role == "assistant" and not message.tool_calls) %}
+        {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}
+    {%- elif message.role == "assistant" %}
+        {{- '<|im_start|>' + message.role }}
+        {%- if message.content %}
+            {{- '\n' + message.content }}
+        {%- endif %}
+        {{- '<|im_end|>\n' }}
+    {%- elif message.role == "tool" %}
+        {{- '\n<tool_response>\n' }}
+        {{- message.content }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+{%- endif %}
+"""
+MISTRAL_SYSTEM = r"""{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content'] %}
+    {%- set loop_messages = messages[1:] %}
+{%- else %}
+    {%- set loop_messages = messages %}
+{%- endif %}
+
+{{- bos_token }}
+{%- for message in loop_messages %}
+    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
+        {{- raise_exception('After the optional system message, conversation roles must alternate user/assistant/user/assistant/...') }}
+    {%- endif %}
+    {%- if message['role'] == 'user' %}
+        {%- if loop.first and system_message is defined %}
+            {{- ' [INST] ' + system_message + '\n\n' + message['content'] + ' [/INST]' }}
+        {%- else %}
+            {{- ' [INST] ' + message['content'] + ' [/INST]' }}
+        {%- endif %}
+    {%- elif message['role'] == 'assistant' %}
+        {{- ' ' + message['content'] + eos_token}}
+    {%- else %}
+        {{- raise_exception('Only user and assistant roles are supported, with the exception of an initial optional system message!') }}
+    {%- endif %}
+{%- endfor %}
+"""
+PHI3 = ("{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') %}"
+        "{{'<|user|>' + '\n' + message['content'] + '<|end|>' + '\n' + '<|assistant|>' + '\n'}}"
+        "{% elif (message['role'] == 'assistant') %}{{message['content'] + '<|end|>' + '\n'}}{% endif %}"
+        "{% endfor %}")
+PHI3_SYSTEM = ("{% for message in messages %}{% if message['role'] == 'system' %}"
+               "{{'<|system|>\n' + message['content'] + '<|end|>\n'}}{% elif message['role'] == 'user' %}"
+               "{{'<|user|>\n' + message['content'] + '<|end|>\n'}}{% elif message['role'] == 'assistant' %}"
+               "{{'<|assistant|>\n' + message['content'] + '<|end|>\n'}}{% endif %}{% endfor %}"
+               "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}")
+LLAMA3 = ("{% set loop_messages = messages %}{% for message in loop_messages %}"
+          "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}"
+          "{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}"
+          "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}")
+GEMMA = ("{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}"
+         "{% endif %}{% for message in messages %}" + ALTERNATE +
+         "{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}"
+         "{% set role = message['role'] %}{% endif %}"
+         "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
+         "{% if add_generation_prompt %}{{'<start_of_turn>model\n'}}{% endif %}")
+ZEPHYR = ("{% for message in messages %}\n{% if message['role'] == 'user' %}\n"
+          "{{ '<|user|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n"
+          "{{ '<|system|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'assistant' %}\n"
+          "{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% endif %}\n"
+          "{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}")
+
+# family, system messages, template; then what the assistant says is found by: what stands before, and the end of it.
+TEMPLATES = [
+    ("ChatML", True, "{% for message in messages %}" + CHATML + ASKS, "<|im_start|>assistant\n", "<|im_end|>"),
+    ("ChatML", True, USUAL.replace("%s", "You are a helpful AI assistant named SmolLM, trained by Hugging Face") + CHATML + ASKS,
+     "<|im_start|>assistant\n", "<|im_end|>"),
+    ("ChatML", True, (USUAL.replace("%s", "You are a helpful assistant.") + CHATML + ASKS).replace("\n", r"\n"),
+     "<|im_start|>assistant\n", "<|im_end|>"),
+    ("Qwen2.5", True, QWEN25, "<|im_start|>assistant\n", "<|im_end|>"),
+    ("Llama 2", True, SYSTEM + ALTERNATE + LLAMA2 + "{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}", "[/INST]", EOS),
+    ("Llama 3", True, LLAMA3, "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"),
+    ("Mistral", False, MISTRAL.replace("%s", "{{ message['content'] + eos_token}}"), "[/INST]", EOS),
+    ("Mistral 0.1", False, MISTRAL.replace("%s", "{{ message['content'] + eos_token + ' ' }}"), "[/INST]", EOS),
+    ("Mistral with system messages", True, MISTRAL_SYSTEM, "[/INST]", EOS),
+    ("Phi-3", False, PHI3, "<|assistant|>\n", "<|end|>"),
+    ("Phi-3 with system messages", True, PHI3_SYSTEM, "<|assistant|>\n", "<|end|>"),
+    ("Gemma", False, GEMMA, "<start_of_turn>model\n", "<end_of_turn>"),
+    ("Zephyr", True, ZEPHYR, "<|assistant|>\n", EOS),
+]
+CONVERSATIONS = [
+    [("user", "Hi there"), ("assistant", "Hello!")],
+    [("system", "Be brief.\n"), ("user", "  Two\nlines \n"), ("assistant", " Yes. "), ("user", "\u3000\u00e9?"), ("assistant", "\tend\u00a0")],
+    [("user", "\nHi")],  # to be answered
+]
+
+
+def learnt(text, before, end):
+    """What the assistant says, in brackets."""
+    parts = text.split(before)
+    return parts[0] + "".join(f"{before}[{part.replace(end, end + ']', 1)}" if end in part else before + part for part in parts[1:])
+
+
+def render(template, messages, prompts, bos=BOS, eos=EOS):
+    messages = [{"role": role, "content": content} for role, content in messages]
+    return render_jinja_template([messages], chat_template=template, add_generation_prompt=prompts, bos_token=bos, eos_token=eos)[0][0]
+
+
+def golden(family, system, template, before, end):
+    for messages in CONVERSATIONS:
+        text = render(template, messages if system else [m for m in messages if m[0] != "system"], len(messages) == 1)
+        text = learnt(text, before, end)
+        for token in SPECIAL:
+            text = text.replace(token, "{" + token + "}")
+        if family.startswith("Phi"):  # whose tokens take the white space behind them
+            text = re.sub(r"(\{<\|\w+\|>\}\]?)\s*(\[?)\s*", r"\1\2", text)
+        yield text
+
+
+def literal(text):
+    return '"' + "".join({"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t"}.get(c, c) if ord(c) < 128 else
+                         "".join(f"\\{b:03o}" for b in c.encode()) for c in text) + '"'
+
+
+if __name__ == "__main__":
+    print("/* Made by make_chat.py with transformers. */")
+    for row in TEMPLATES:
+        print("{" + ",\n".join(literal(text) for text in (row[0], row[2])) + f", {str(row[1]).lower()},\n{{" +
+              ",\n".join(literal(text) for text in golden(*row)) + "}},")
