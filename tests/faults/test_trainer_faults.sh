@@ -8,8 +8,8 @@
 # PROGRAM is resmlp-train, resnet-train or gpt-train, linked with support/fault_host.c. The calls of a run are counted first, then
 # POSITIONS of them fail, spread over the run, for each kind of call, once and for ever; and, for the
 # allocator and files, of the places in the program that call, each at its first call. For each function
-# of OpenCL that the run calls, its first call fails once; with `all`, its first, middle and last call,
-# once and for ever. resmlp-train also runs with IDX data, --import, --keep-file and --tensorboard, and with a
+# of OpenCL that resmlp-train calls, its first call fails once; with `all`, of each program, its first, middle and last
+# call, once and for ever. resmlp-train also runs with IDX data, --import, --keep-file and --tensorboard, and with a
 # folder of PNG and JPEG images, one of them broken, and --skip-broken: 1 position of each kind, POSITIONS with `all`.
 #
 # The line has no expressions of C. Exit codes: 5 memory, 4 files, 1, 3 or 5 OpenCL. A new run never replaces a
@@ -277,10 +277,12 @@ grep -h '^host:\|^opencl:' base/report resumed/report
 [ $failures = 0 ] || exit 1
 taken
 walk resumed resumed
-walk_functions resumed resumed '.*'
-cold=1
-walk_functions resumed cold 'clCreateProgramWithSource|clBuildProgram|clGetProgramInfo'
-cold=
+if [ "$name" = resmlp-train ] || [ -n "$all" ]; then # the functions of other models are the same
+    walk_functions resumed resumed '.*'
+    cold=1
+    walk_functions resumed cold 'clCreateProgramWithSource|clBuildProgram|clGetProgramInfo'
+    cold=
+fi
 positions=$(((positions + 1) / 2))
 walk fresh warm
 [ -z "$all" ] || walk_functions fresh warm '.*'

@@ -30,6 +30,32 @@ static void memory_hits(NO_ROW)
     }
 }
 
+static bool is_pocl(const clprune_context *context)
+{
+    cl_platform_id platform;
+    char name[256] = "";
+    TEST_CL(clGetDeviceInfo(clprune_context_device(context), CL_DEVICE_PLATFORM,
+        sizeof(cl_platform_id), &platform, NULL));
+    TEST_CL(clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL));
+    return strcmp(name, "Portable Computing Language") == 0;
+}
+
+/* The options of a program that the context builds now. */
+static const char *build_options(clprune_context *context, const char *defines)
+{
+    static char options[1024];
+    cl_device_id device;
+    cl_program program;
+    const clprune__kernel *kernel;
+    TEST_CL(clGetCommandQueueInfo(
+        clprune_context_queue(context), CL_QUEUE_DEVICE, sizeof device, &device, NULL));
+    TEST_OK(clprune__kernel_get(context, &test_fill_kernel, defines, &kernel));
+    TEST_CL(clGetKernelInfo(kernel->kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL));
+    TEST_CL(clGetProgramBuildInfo(
+        program, device, CL_PROGRAM_BUILD_OPTIONS, sizeof options, options, NULL));
+    return options;
+}
+
 /* Programs are built with divisions and square roots that are rounded correctly, where the device
  * has them. */
 static void divisions(NO_ROW)
@@ -37,18 +63,38 @@ static void divisions(NO_ROW)
     clprune_context *context = test_open((clprune_context_options){.cache_dir = "off"});
     cl_device_id device;
     cl_device_fp_config floats;
-    cl_program program;
-    const clprune__kernel *kernel;
-    char options[1024];
     TEST_CL(clGetCommandQueueInfo(
         clprune_context_queue(context), CL_QUEUE_DEVICE, sizeof device, &device, NULL));
     TEST_CL(clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof floats, &floats, NULL));
-    TEST_OK(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &kernel));
-    TEST_CL(clGetKernelInfo(kernel->kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL));
-    TEST_CL(clGetProgramBuildInfo(
-        program, device, CL_PROGRAM_BUILD_OPTIONS, sizeof options, options, NULL));
+    const char *options = build_options(context, "-DLOCAL=1 -DVW=4");
     assert_true((strstr(options, "-cl-fp32-correctly-rounded-divide-sqrt ") != NULL) ==
                 ((floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0));
+}
+
+/* A driver that refuses programs which declare the built-in functions. The linker puts this
+ * function in front. */
+static bool refuses_declarations;
+
+TEST_WRAP(cl_int, clBuildProgram,
+    (cl_program program, cl_uint count, const cl_device_id *devices, const char *options,
+        void(CL_CALLBACK *notify)(cl_program, void *), void *user))
+{
+    if (refuses_declarations && strstr(options, "-DCLPRUNE_BUILTINS ") != NULL)
+        return CL_BUILD_PROGRAM_FAILURE;
+    return __real_clBuildProgram(program, count, devices, options, notify, user);
+}
+
+/* On PoCL programs declare the built-in functions; a PoCL that refuses this gets none. */
+static void declarations(NO_ROW)
+{
+    for (int refuses = 0; refuses < 2; refuses++) {
+        refuses_declarations = refuses == 1;
+        clprune_context *context = test_open((clprune_context_options){.cache_dir = "off"});
+        const char *options = build_options(context, "-DLOCAL=1 -DVW=4");
+        refuses_declarations = false;
+        assert_true(
+            (strstr(options, "-DCLPRUNE_BUILTINS ") != NULL) == (is_pocl(context) && refuses == 0));
+    }
 }
 
 static void check_mode(const char *path, mode_t mode)
@@ -236,16 +282,6 @@ static void vanished_folder(NO_ROW)
     TEST_OK(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &kernel));
 }
 
-static bool is_pocl(const clprune_context *context)
-{
-    cl_platform_id platform;
-    char name[256] = "";
-    TEST_CL(clGetDeviceInfo(clprune_context_device(context), CL_DEVICE_PLATFORM,
-        sizeof(cl_platform_id), &platform, NULL));
-    TEST_CL(clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL));
-    return strcmp(name, "Portable Computing Language") == 0;
-}
-
 /* Which folder the environment chooses; NULL: the cache is off, as it is on PoCL, which has its
  * own, unless CLPRUNE_CACHE_DIR names a folder. */
 static void check_choice(
@@ -387,6 +423,7 @@ int main(void)
 {
     test_list list = {0};
     test_add(&list, divisions, NULL, "divisions");
+    test_add(&list, declarations, NULL, "declarations");
     test_add(&list, memory_hits, NULL, "same key hits, a changed define misses");
     test_add(&list, disk_hits, NULL, "a second context loads from disk");
     test_add(&list, umask_does_not_matter, NULL, "modes are 0700 and 0600 at umask 0");

@@ -69,7 +69,7 @@ static inline test_shape test_shape_at(size_t number)
 static inline bool test_shape_is_usual(size_t number)
 {
     static const unsigned char usual_blocks[TEST_BLOCKS] = {
-        1, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1}; /* as in test_blocks */
+        1, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 0}; /* as in test_blocks */
     const size_t block = number % TEST_BLOCKS, tile = number / TEST_BLOCKS % TEST_TILES;
     const size_t keep = number / (TEST_BLOCKS * TEST_TILES);
     if (test_small())

@@ -52,9 +52,9 @@ static const layer_case backward = {"backward",
 static void slopes(NO_ROW)
 {
     static const int32_t lengths[] = {3, 5};
-    static const shape few[] = {{{1, 9, 2, 2, 4, false, 0, 0.3, 9, 2}, 0},
-        {{2, 5, 2, 1, 3, true, 0, 0, 0, 0}, 0}, {{1, 9, 2, 2, 4, false, 0, 0, 0, 0}, 0},
-        {{2, 5, 2, 1, 3, false, 0, 0, 0, 0, lengths}, 0}, {{2, 5, 2, 1, 3, true, .cap = 1.5}, 0}};
+    static const shape few[] = {{{1, 9, 2, 2, 8, false, 0, 0.3, 9, 2}, 0},
+        {{2, 5, 2, 1, 8, true, 0, 0, 0, 0}, 0}, {{1, 9, 2, 2, 3, false, 0, 0, 0, 0}, 0},
+        {{2, 5, 2, 1, 3, false, 0, 0, 0, 0, lengths}, 0}, {{2, 5, 2, 1, 8, true, .cap = 1.5}, 0}};
     for (size_t i = 0; i < COUNT_OF(few); i++)
         layer_slopes_of(&forward, &backward, &few[i], (layer_steps){1e-5, 1e-7, 1e-2, 1e-3, 1e-4});
 }
@@ -157,7 +157,7 @@ static void dropout(NO_ROW)
 /* Scores far from 0, and far from each other: no overflow; the largest takes all. */
 static void far_scores(NO_ROW)
 {
-    enum { ROWS = 70, COLS = 4 };
+    enum { ROWS = 70, COLS = 20 };
     const clprune_attention_desc desc = {.rows = ROWS, .heads = 1, .cols = COLS};
     float q[ROWS * COLS], k[ROWS * COLS] = {0}, v[ROWS * COLS];
     for (size_t i = 0; i < ROWS * COLS; i++) {
@@ -180,7 +180,7 @@ static void far_scores(NO_ROW)
  * rounded for tensor cores. So the probabilities of the backward pass's kernels agree. */
 static void own_keys(NO_ROW)
 {
-    enum { ROWS = 70, COLS = 32, COUNT = ROWS * COLS };
+    enum { ROWS = 70, COLS = 64, COUNT = ROWS * COLS };
     const clprune_attention_desc desc = {.rows = ROWS, .heads = 1, .cols = COLS};
     const float *x = test_new_normal(3, COUNT), *noise = test_new_normal(4, COUNT),
                 *dy = test_new_normal(5, COUNT);
@@ -335,36 +335,38 @@ static void bad_sizes(NO_ROW)
 int main(void)
 {
     static const int32_t some[] = {5, 1, 7, 33, 32, 16, 70, 1100, 0, -3};
+    /* Columns of a head, and what is causal, dropped, capped or has lengths, compile programs: long
+     * shapes share theirs. */
     static const shape shapes[] = {{{1, 1, 1, 1, 1, false, 0, 0, 0, 0, some + 1}, 0},
         {{9, 7, 2, 1, 3, false, 0, 0, 0, 1, some}, 1},
         {{3, 33, 2, 2, 8, true, 0, 0, 0, 2, some}, 0},
         {{7, 37, 2, 2, 16, false, 1, 0, 0, 3, some}, 2},
         {{6, 70, 2, 1, 8, false, 0, 0.25, 9, 4, some}, 0},
-        {{3, 70, 1, 1, 20, true, 40, 0.5, 9, 4, some}, 0},
-        {{3, 1100, 2, 2, 4, false, 0, 0, 0, 5, some}, 0},
+        {{3, 70, 1, 1, 8, true, 40, 0.5, 9, 4, some}, 0},
+        {{3, 1100, 2, 2, 8, false, 0, 0, 0, 5, some}, 0},
         {{5, 1050, 2, 1, 8, true, 0, 0.125, 3, 5, some}, 0},
         {{1, 1, 1, 1, 1, false, 0, 0, 0, 0}, 0}, {{2, 5, 2, 2, 3, false, 0, 0, 0, 0}, 1},
         {{2, 16, 3, 3, 4, true, 0, 0, 0, 0}, 0}, {{1, 17, 4, 2, 8, true, 0, 0, 0, 0}, 2},
         {{3, 33, 2, 1, 20, false, 0, 0, 0, 0}, 0}, {{2, 65, 3, 3, 64, false, 0, 0, 0, 0}, 0},
-        {{1, 130, 2, 2, 64, true, 0, 0, 0, 0}, 0}, {{1, 1100, 2, 1, 8, true, 0, 0, 0, 0}, 0},
-        {{1, 1040, 1, 1, 16, false, 0, 0, 0, 0}, 0}, {{1, 197, 1, 1, 24, false, 0, 0, 0, 0}, 5},
-        {{1, 300, 2, 2, 16, true, 0, 0, 0, 0}, 0}, {{1, 40, 1, 1, 160, true, 0, 0, 0, 0}, 0},
-        {{3, 70, 2, 1, 8, false, 1, 0, 0, 0}, 1}, {{2, 50, 1, 1, 16, true, 35, 0, 0, 0}, 0},
-        {{1, 1050, 1, 1, 4, false, 3, 0, 0, 0}, 0}, {{2, 90, 2, 1, 8, false, 0, 0.25, 77, 3}, 0},
+        {{1, 130, 2, 2, 8, true, 0, 0, 0, 0}, 0}, {{1, 1100, 2, 1, 8, true, 0, 0, 0, 0}, 0},
+        {{1, 1040, 1, 1, 20, false, 0, 0, 0, 0}, 0}, {{1, 197, 1, 1, 20, false, 0, 0, 0, 0}, 5},
+        {{1, 300, 2, 2, 8, true, 0, 0, 0, 0}, 0}, {{1, 40, 1, 1, 160, true, 0, 0, 0, 0}, 0},
+        {{3, 70, 2, 1, 8, false, 1, 0, 0, 0}, 1}, {{2, 50, 1, 1, 8, true, 35, 0, 0, 0}, 0},
+        {{1, 1050, 1, 1, 8, false, 3, 0, 0, 0}, 0}, {{2, 90, 2, 1, 8, false, 0, 0.25, 77, 3}, 0},
         {{2, 40, 2, 2, 8, true, 0, 0.5, UINT64_MAX, 1}, 0},
-        {{1, 1030, 1, 1, 4, false, 9, 0.125, 5, 0}, 0}, {{0, 8, 2, 2, 4, false, 0, 0, 0, 0}, 0},
+        {{1, 1030, 1, 1, 8, false, 19, 0.125, 5, 0}, 0}, {{0, 8, 2, 2, 4, false, 0, 0, 0, 0}, 0},
         /* keys and past */
         {{2, 5, 2, 1, 8, false, 0, 0, 0, 0, NULL, 37}, 1},
         {{3, 40, 2, 2, 4, false, 0, 0.25, 3, 0, NULL, 7}, 0},
         {{2, 1, 4, 2, 8, true, 0, 0, 0, 0, NULL, 40, 19}, 0},
         {{2, 35, 2, 1, 8, true, 0, 0, 0, 0, NULL, 64, 13}, 2},
         {{2, 37, 1, 1, 16, true, 20, 0.5, 7, 0, NULL, 30, 3}, 0},
-        {{2, 9, 1, 1, 4, true, 0, 0, 0, 1, some, 1100, 1000}, 0},
-        {{1, 70, 2, 2, 4, true, 0, 0, 0, 0, NULL, 1200, 1090}, 0},
+        {{2, 19, 1, 1, 8, true, 0, 0, 0, 1, some, 1100, 1000}, 0},
+        {{1, 70, 2, 2, 8, true, 0, 0, 0, 0, NULL, 1200, 1090}, 0},
         {{7, 3, 2, 2, 16, false, 0, 0, 0, 3, some, 75}, 0}, {{2, 37, 2, 1, 8, true, .cap = 1.5}, 0},
         {{3, 70, 2, 2, 20, false, .rate = 0.25, .seed = 9, .first = 4, .lengths = some, .cap = 0.5},
             1},
-        {{1, 1040, 2, 1, 4, true, .queries = 900, .cap = 1}, 0}};
+        {{1, 1040, 2, 1, 8, true, .queries = 900, .cap = 1}, 0}};
     /* heads that tensor cores take: programs that compile slowly where they are emulated */
     static const shape on_tensor_cores[] = {{{4, 37, 2, 2, 16, false, 1, 0, 0, 3, some}, 2},
         {{1, 130, 1, 1, 64, true, 0, 0, 0, 0}, 0},

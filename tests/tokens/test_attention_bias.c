@@ -143,12 +143,12 @@ int main(void)
         {{9, 7, 2, 1, 3, false, .first = 1, .lengths = some, .biases = 2}, 1},
         {{7, 49, 3, 3, 8, false, .first = 2, .biases = 4}, 0},
         {{3, 70, 2, 1, 8, true, .rate = 0.25, .seed = 9, .first = 4, .biases = 1}, 2},
-        {{2, 197, 1, 1, 20, false, .queries = 40, .biases = 2}, 0},
+        {{2, 197, 1, 1, 8, false, .queries = 40, .biases = 2}, 0},
         {{3, 20, 2, 1, 8, true, .first = 1, .keys = 90, .past = 40, .biases = 2}, 1},
         {{3, 70, 2, 2, 4, false, .lengths = some, .keys = 33, .biases = 1, .cap = 1.5}, 0},
         {{2, 75, 2, 1, 8, true, .biases = 2, .cap = 0.5}, 0},
         {{40, 5, 1, 1, 4, false, .biases = 1}, 0}, {{1, 9, 2, 2, 4, false, .biases = 3}, 0},
-        {{1, 1030, 1, 1, 4, true, .biases = 1}, 0}, {{0, 8, 2, 2, 4, false, .biases = 1}, 0}};
+        {{1, 1030, 1, 1, 8, true, .biases = 1}, 0}, {{0, 8, 2, 2, 4, false, .biases = 1}, 0}};
     static const shape on_tensor_cores[] = {
         {{4, 37, 2, 2, 16, false, .queries = 20, .first = 3, .lengths = some, .biases = 2}, 2},
         {{1, 75, 2, 1, 32, true, .biases = 1, .cap = 2}, 0},

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* Files of a program, at most: a kernel file and what it includes, each once. */
-enum { CLPRUNE__KERNEL_PARTS = 15 };
+enum { CLPRUNE__KERNEL_PARTS = 16 };
 
 typedef struct clprune__kernel_part {
     const char *name; /* "prelude/rowwise.clh" */

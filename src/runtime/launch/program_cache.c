@@ -17,6 +17,9 @@
 #define CACHE_FORMAT 2
 
 static const char *const order_defines[] = {"", " -DORDER=1", " -DORDER=2"};
+/* PoCL parses a header of all built-in functions for each program, a third of the time of a build.
+ * With its include guard defined it has the declarations of builtins.clh instead. */
+static const char *const declare_builtins = "-D_OPENCL_H_ -DCLPRUNE_BUILTINS ";
 
 /* FNV-1a, for the lookup in memory only. */
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -218,11 +221,17 @@ static clprune_status compile(clprune_context *context, const char *key, const c
     const char *const divide = (floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
                                    ? "-cl-fp32-correctly-rounded-divide-sqrt "
                                    : "";
-    const int length = snprintf(options, sizeof options, "-cl-std=CL1.2 -w %s%s%s", divide, defines,
-        order_defines[context->cache->order]);
-    REQUIRE_DONE(length > 0 && (size_t)length < sizeof options, CLPRUNE_INTERNAL_ERROR,
-        "the defines of %s are too long", key);
-    code = clBuildProgram(*program, 1, &context->device, options, NULL, NULL);
+    clprune__program_cache *cache = context->cache;
+    for (bool again = true; again;) {
+        const int length = snprintf(options, sizeof options, "-cl-std=CL1.2 -w %s%s%s%s", divide,
+            cache->declares ? declare_builtins : "", defines, order_defines[cache->order]);
+        REQUIRE_DONE(length > 0 && (size_t)length < sizeof options, CLPRUNE_INTERNAL_ERROR,
+            "the defines of %s are too long", key);
+        code = clBuildProgram(*program, 1, &context->device, options, NULL, NULL);
+        /* The first program tells whether this PoCL takes the declarations. */
+        again = code == CL_BUILD_PROGRAM_FAILURE && cache->declares && cache->stats.builds == 0;
+        cache->declares = cache->declares && !again;
+    }
     if (code != CL_SUCCESS)
         TRY_DONE(build_failed(context, *program, code, key));
 done:
@@ -452,6 +461,7 @@ static bool is_named(const char *dir)
 void clprune__program_cache_open(clprune_context *context, const char *dir)
 {
     const char *reason = NULL;
+    context->cache->declares = is_pocl(context);
     /* PoCL caches kernels itself, for the work-group sizes in use. A program's binary also holds
      * each of its kernels for any work-group size, which PoCL compiles when the binary is
      * requested: a first start would take twice as long. */

@@ -58,6 +58,7 @@ typedef struct clprune__program_cache {
     size_t kernels_count, kernels_capacity;
     clprune_cache_stats stats;
     bool is_fresh;        /* a kernel was made, and the queue not finished since */
+    bool declares;        /* programs declare built-in functions themselves: builtins.clh */
     clprune__order order; /* of all programs; set before the first */
     char *dir;            /* NULL: no disk layer */
     uint64_t disk_limit;  /* bytes; set before the cache is opened */
