@@ -151,7 +151,7 @@ static const shape shapes[] = {{1, 1, 1, 1, 0, 0, LEGAL}, {2, 1, 5, 3, 1, 0.1f, 
 static const shape capped[] = {{1, 1, 1, 1, 0, 0, LEGAL, 2}, {3, 7, 10, 4, 0, 0, LEGAL, 0.5f},
     {4, 9, 33, 17, 2, 0.1f, SOME_IGNORED, 3}, {4, 6, 7, 5, 1, 0, SOME_ILLEGAL, 1},
     {0, 5, 8, 3, 0, 0, LEGAL, 1}, {2, 3, 0, 4, 0, 0, LEGAL, 1},
-    {2, 150, 16500, 3, 0, 0.1f, SOME_IGNORED, 1}};
+    {2, 70, 16500, 3, 0, 0.1f, SOME_IGNORED, 1}};
 static const shape chunks = {2, 150, 16500, 3, 0, 0.1f, SOME_IGNORED};
 
 static void slopes(NO_ROW)
