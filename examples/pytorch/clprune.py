@@ -40,7 +40,7 @@ from clprune_kinds import (
     converted_class, is_registered, keeps_output, kind_of, own_class, register, restore_class)
 from clprune_library import (
     VALUES, Error, Keep, Shape, _Block, _Keep, _Library, _library, _Mat, _number, _Sizes,
-    process_memory)
+    giving_back, process_memory)
 from clprune_modules import (
     ActivationKind, Calls, Converted, ConvKind, LinearKind, NormKind, ReLUKind, some)
 from clprune_saved import MASK, compressed, plain_bytes, saved_bytes, storage_bytes

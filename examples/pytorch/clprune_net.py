@@ -21,7 +21,6 @@ import contextlib
 import copy
 import ctypes
 import dataclasses
-import functools
 import io
 import math
 import os
@@ -37,7 +36,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number, own_class, process_memory
+from clprune import (
+    VALUES, Error, Keep, _Keep, _library, _Mat, _number, giving_back, own_class, process_memory)
 from clprune_graph import unchanged
 from clprune_inputs import Input, has_types, lengths_of, model_of, parts_of
 from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Program
@@ -257,9 +257,11 @@ class _Run:
         self.call("net_create", self.context, byref(_Desc(batch=batch, drops_grads=self.drops_grads)),
                   byref(self.net))
         self._add_layers(program)
+        for param in (*program.params, *program.states):
+            if param.theirs in self.memory:
+                self._borrow(param)
         self.call("net_settle", self.net, byref(self.settings.keep))
-        self.params = [(param, self._borrow(param, mat) if param.theirs in self.memory else mat)
-                       for param, mat in self._tensors(program)]
+        self.params = self._tensors(program)
         count = c_size_t()
         params = self.call("net_params", self.net, byref(count))
         self.trained = [(params[i].name.decode(), params[i].grad) for i in range(count.value)]
@@ -267,14 +269,12 @@ class _Run:
             self.call("optimizer_create", self.context, byref(self.settings.optimizer),
                       count.value, params, byref(self.optimizer))
 
-    def _borrow(self, param: Param, mat: "_Mat") -> "_Mat":
+    def _borrow(self, param: Param) -> None:
         """The model's memory in place of the net's."""
         wrapped, memory = _Mat(), self.memory[param.theirs]
-        self.call("mat_wrap", self.context, memory.data_ptr(), mat.rows, mat.cols, mat.cols, 3,
-                  byref(wrapped))
+        self.call("mat_wrap", self.context, memory.data_ptr(), 1, memory.numel(), memory.numel(), 3, byref(wrapped))
         self.lent.append(wrapped)
         self.call("net_use_value", self.net, param.ours.encode(), wrapped)
-        return wrapped
 
     def _add_layers(self, program: Program) -> None:
         values: List[Any] = []
@@ -697,8 +697,8 @@ class Net:
             name for name, p in model.named_parameters() if hooks_of(p)]
         if hooked:
             raise Error(f"{hooked[0]} has hooks, which a Net does not run; a NetModule does")
-        _load_driver()
         whole, program = traced(model, inputs)
+        few = example[:2] if mask is None else (example[:2], mask[:2])
         if loss == "cross_entropy" and "C" not in program.output.axes:
             raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
                         "the cross-entropy")
@@ -707,12 +707,17 @@ class Net:
                    betas=betas and tuple(betas), eps=eps, weight_decay=weight_decay, base_bits=base_bits,
                    device=device, precision=precision)
         shared = Shared(model, program) if shares else None
+        want = None if base_bits else _output_of(whole, program, few, shared)
         self._make(program, example.shape[0], how, shared)
         self.lr, self.seed = lr, seed
         self._names = _names(model, [param.theirs for param, _ in self._run.params])
         self._model, self._structure = weakref.ref(model), structure_of(model)
         self.load_state_dict(model.state_dict())
-        self._compare(whole, example[:2] if mask is None else (example[:2], mask[:2]))
+        if want is None:  # with the values of the codes
+            coded = copy.deepcopy(whole)
+            coded.load_state_dict(self.state_dict(), strict=False)
+            want = _output_of(coded, program, few, None)
+        self._compare(few, want)
 
     def _make(self, program: Program, batch: int, how: Dict[str, Any],
               shared: Optional[Shared] = None) -> None:
@@ -868,23 +873,9 @@ class Net:
             warnings.warn(f"clprune: the model has changed since the Net was made of it: {found[0]}; "
                           "the net trains it as it was")
 
-    def _compare(self, model: nn.Module, x: Input) -> None:
+    def _compare(self, x: Input, want: Tensor) -> None:
         """Fails if the model infers otherwise than the net: then something was not converted
-        right, such as code that does something else in training."""
-        try:
-            if self._run.settings.base_bits:  # with the values of the codes
-                model = copy.deepcopy(model)
-                model.load_state_dict(self.state_dict(), strict=False)
-            with unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
-                want = model.eval()(*(part.clone() for part in parts_of(x) if part is not None))
-            want = (want[self._program.key] if self._program.key else want).float()
-        except RuntimeError as error:
-            self.close()
-            if self._shared is None or not self._shared.moved:
-                raise
-            self._shared.undo()
-            raise Error("the model does not run with weights of convolutions in channels last, as shares=True "
-                        f"has them: {error}") from error
+        right, such as code that does something else in training. want: the model's output."""
         got = self(x)
         if self._padded is not None:  # padding has other positions in RoBERTa
             axis = 1 + self._program.output.axes.index("T")
@@ -1249,24 +1240,30 @@ def _from_stored(values: Tensor, out: Value) -> Tensor:
     return values.reshape(values.shape[0], *out.shape).contiguous()
 
 
-@functools.lru_cache(maxsize=None)
-def _load_driver() -> None:
-    """PoCL's compiler takes 65 MiB for a moment when it is loaded: before PyTorch's code runs, which takes 20."""
-    library, context = _library(), c_void_p()
-    library.declare(_FUNCTIONS_OF_NETS)
-    library.call("context_create", None, None, byref(context))
-    library.call("context_destroy", context)
-
-
 def traced(model: nn.Module, example: Input) -> Tuple[nn.Module, Program]:
     """The model as one of tensors, and its program."""
     types = has_types(model)
     whole, (x, mask) = model_of(model, example), parts_of(example, types)
     if mask is not None:
         lengths_of(mask, x)
-    program = trace(whole, x, mask)
+    with giving_back():
+        program = trace(whole, x, mask)
     program.token_types = types
     return whole, program
+
+
+def _output_of(model: nn.Module, program: Program, x: Input, shared: Optional[Shared]) -> Tensor:
+    """The model's output in inference."""
+    try:
+        with giving_back(), unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
+            out = model.eval()(*(part.clone() for part in parts_of(x) if part is not None))
+    except RuntimeError as error:
+        if shared is None or not shared.moved:
+            raise
+        shared.undo()
+        raise Error("the model does not run with weights of convolutions in channels last, as shares=True "
+                    f"has them: {error}") from error
+    return (out[program.key] if program.key else out).float()
 
 
 def _settings_of(batch: int, how: Dict[str, Any]) -> _Settings:

@@ -75,6 +75,9 @@ static void destroy(clprune_net *net)
     free(net->plan.tiles);
     free(net->plan.layers);
     free(net->plan.values);
+    for (size_t i = 0; i < net->lent_count; ++i)
+        free(net->lent[i].name);
+    free(net->lent);
     free(net->draft.params);
     free(net->draft.values);
     free(net->draft.layers);

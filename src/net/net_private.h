@@ -8,6 +8,14 @@
 
 enum { CLPRUNE__NET_TEXT = 512 /* bytes of an error */ };
 
+/* Memory of the caller that is to be a parameter or state: clprune_net_use_value before the net is
+ * settled. */
+typedef struct clprune__net_lent {
+    char *name;
+    clprune_mat value;
+    bool used;
+} clprune__net_lent;
+
 struct clprune_net {
     clprune_context *context;
     uint32_t serial;
@@ -17,6 +25,8 @@ struct clprune_net {
     size_t sharers; /* nets whose desc.weights_of this is */
     bool gone;      /* destroyed, but for what sharers need */
     clprune__net_draft draft;
+    clprune__net_lent *lent; /* (lent_count) */
+    size_t lent_count;
     clprune__net_graph graph;
     clprune__net_plan plan;
     clprune__net_body body;

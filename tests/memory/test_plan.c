@@ -44,6 +44,33 @@ static void programs(NO_ROW)
     assert_int_equal(counts[0], counts[1]);
 }
 
+/* What a plan's commands need is built when it is used, and nothing later. */
+static void built_before(NO_ROW)
+{
+    clprune_context *contexts[] = {open_dry(), open_real()};
+    const clprune_plan *plan = NULL;
+    for (size_t i = 0; i < 2; i++) {
+        clprune_context *context = contexts[i];
+        clprune_cache_stats before = {0};
+        if (i == 0)
+            TEST_OK(clprune_plan_begin(context));
+        else
+            TEST_OK(clprune_context_use_plan(context, plan));
+        before = clprune_context_cache_stats(context);
+        const clprune_mat a = create(context, "a", 40, 24), b = create(context, "b", 40, 24);
+        TEST_OK(clprune_mat_fill(context, 1.0f, a, NULL));
+        TEST_OK(clprune_activation_forward(
+            context, CLPRUNE_ACTIVATION_RELU, 0, 0, a, CLPRUNE_NO_MAT, b, NULL, NULL));
+        const clprune_cache_stats after = clprune_context_cache_stats(context);
+        if (i == 0)
+            plan = test_new_plan(context);
+        else
+            assert_true(before.builds + before.disk_hits > 0);
+        assert_int_equal(after.builds + after.disk_hits - before.builds - before.disk_hits,
+            i == 0 ? after.builds : 0);
+    }
+}
+
 /* By hand: a dies after command 1, c is made in its place, and a lives again. */
 static void lives(NO_ROW)
 {
@@ -388,6 +415,7 @@ int main(void)
     static const uint32_t seeds[] = {1, 2, 3, 4};
     test_list list = {0};
     test_add(&list, programs, NULL, "programs are counted");
+    test_add(&list, built_before, NULL, "programs are built with the plan");
     test_add(&list, lives, NULL, "lives by hand");
     for (size_t i = 0; i < 4; i++)
         test_add(&list, random_lives, &seeds[i], "random lives %u", (unsigned)seeds[i]);

@@ -24,7 +24,8 @@ static float *values_of(clprune_mat mat)
     return values;
 }
 
-static void lend(loan *loans, clprune_net *net, const char *name, clprune_mat own)
+/* early: before the net is settled, as a row. */
+static void lend(loan *loans, clprune_net *net, const char *name, clprune_mat own, bool early)
 {
     assert_true(loans->count < MOST);
     lent *l = &loans->all[loans->count++];
@@ -34,8 +35,9 @@ static void lend(loan *loans, clprune_net *net, const char *name, clprune_mat ow
     l->host = (float *)(at / CLPRUNE_WRAP_ALIGN * CLPRUNE_WRAP_ALIGN);
     l->host += loans->count % 3 == 0;
     memcpy(l->host, values_of(own), count * sizeof(float));
+    const size_t rows = early ? 1 : own.rows, cols = count / rows;
     TEST_OK(clprune_mat_wrap(
-        test_context(), l->host, own.rows, own.cols, own.cols, CLPRUNE_ACCESS_READ_WRITE, &l->mat));
+        test_context(), l->host, rows, cols, cols, CLPRUNE_ACCESS_READ_WRITE, &l->mat));
     TEST_OK(clprune_net_use_value(net, name, l->mat));
 }
 
@@ -53,7 +55,7 @@ static void lend_all(loan *loans, clprune_net *net, const clprune_net *other)
     size_t count;
     for (size_t i = 0; clprune_net_weight_at(other, i, &weight); i++) {
         if (!is_lent(loans, weight.value))
-            lend(loans, net, weight.name, weight.value);
+            lend(loans, net, weight.name, weight.value, false);
         assert_true(clprune_net_weight_at(net, i, &value)); /* of tied ones, too */
         bool found = false;
         for (size_t k = 0; k < loans->count; k++)
@@ -62,7 +64,34 @@ static void lend_all(loan *loans, clprune_net *net, const clprune_net *other)
     }
     const clprune_net_state *states = clprune_net_states(other, &count);
     for (size_t i = 0; i < count; i++)
-        lend(loans, net, states[i].name, states[i].mat);
+        lend(loans, net, states[i].name, states[i].mat, false);
+}
+
+/* The same before the net is settled, which then takes no memory for parameters. */
+static net_job open_lent(loan *loans, const net_job *own, const clprune_net_keep *keep)
+{
+    net_job job = *own;
+    clprune_net_weight weight;
+    size_t count;
+    const uint64_t before = test_live(test_context(), CLPRUNE_MEMORY_PARAMETERS);
+    TEST_OK(clprune_net_create(test_context(), &(clprune_net_desc){.batch = BATCH}, &job.net));
+    for (size_t i = 0; clprune_net_weight_at(own->net, i, &weight); i++)
+        if (!is_lent(loans, weight.value))
+            lend(loans, job.net, weight.name, weight.value, true);
+    const clprune_net_state *states = clprune_net_states(own->net, &count);
+    for (size_t i = 0; i < count; i++)
+        lend(loans, job.net, states[i].name, states[i].mat, true);
+    own->model->build(job.net, own->model);
+    TEST_OK(clprune_net_settle(job.net, keep));
+    assert_int_equal(test_live(test_context(), CLPRUNE_MEMORY_PARAMETERS), before);
+    for (size_t i = 0; clprune_net_weight_at(job.net, i, &weight); i++) {
+        clprune_net_weight other;
+        assert_true(clprune_net_weight_at(own->net, i, &other));
+        assert_int_equal(weight.value.rows, other.value.rows);
+        assert_int_equal(weight.value.cols, other.value.cols);
+    }
+    job.params = clprune_net_params(job.net, &job.count);
+    return job;
 }
 
 static void same_as_own(const loan *loans)
@@ -76,18 +105,27 @@ static void same_as_own(const loan *loans)
     test_release(mark);
 }
 
+typedef struct same_row {
+    const net_model *model;
+    bool early;
+} same_row;
+
 static void same_bits(void **state)
 {
-    const net_model *model = *state;
+    const same_row *row = *state;
+    const net_model *model = row->model;
     const clprune_net_keep keep = {.preset = CLPRUNE_NET_EXACT};
     static loan all;
     net_job own = net_open(test_context(), model, BATCH, &keep);
     const uint64_t before = test_live(test_context(), CLPRUNE_MEMORY_PARAMETERS);
-    net_job job = net_open(test_context(), model, BATCH, &keep);
     all.count = 0;
     net_step(&own, BATCH); /* moves the running statistics */
-    net_step(&job, BATCH);
-    lend_all(&all, job.net, own.net);
+    net_job job =
+        row->early ? open_lent(&all, &own, &keep) : net_open(test_context(), model, BATCH, &keep);
+    if (!row->early) {
+        net_step(&job, BATCH);
+        lend_all(&all, job.net, own.net);
+    }
     assert_int_equal(test_live(test_context(), CLPRUNE_MEMORY_PARAMETERS), before);
     const clprune_optimizer_desc sgd = {.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 0.9f};
     clprune_optimizer *theirs = test_new_optimizer(test_context(), sgd, own.count, own.params),
@@ -104,7 +142,10 @@ static void same_bits(void **state)
             TEST_OK(clprune_mat_sync_to_device(test_context(), all.all[i].mat));
     }
     test_end(ours);
-    test_end(job.net);
+    if (row->early)
+        clprune_net_destroy(job.net);
+    else
+        test_end(job.net);
     for (size_t i = 0; i < all.count; i++)
         TEST_OK(clprune_mat_unwrap(test_context(), &all.all[i].mat));
     same_as_own(&all);
@@ -153,18 +194,57 @@ static void refused(NO_ROW)
     clprune_net *sharer;
     const clprune_net_desc of = {.batch = 1, .weights_of = job.net};
     TEST_OK(clprune_net_create(test_context(), &of, &sharer));
-    TEST_FAILS(clprune_net_use_value(sharer, w.name, mat), bad, "not settled");
+    TEST_FAILS(clprune_net_use_value(sharer, w.name, mat), bad, "weights_of");
     TEST_FAILS(clprune_net_use_value(job.net, w.name, mat), bad, "weights_of");
     clprune_net_destroy(sharer);
 }
 
+/* What is wrong shows when the net is settled. */
+static void refused_early(NO_ROW)
+{
+    static const struct {
+        const char *name, *second, *text;
+        size_t cols;
+        clprune_status status;
+    } rows[] = {
+        {"none", NULL, "no parameter or state none", 4, CLPRUNE_INVALID_ARGUMENT},
+        {"head.bias", NULL, "head.bias", 3, CLPRUNE_INVALID_SIZE},
+        {"head.bias", "norm.alpha", "overlap", 4, CLPRUNE_INVALID_ARGUMENT},
+        {"head.weight", NULL, "stored", 16, CLPRUNE_INVALID_ARGUMENT},
+    };
+    const clprune_mat mat = test_new_mat(test_context(), 1, 16);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        clprune_net *net;
+        TEST_OK(clprune_net_create(test_context(), &(clprune_net_desc){.batch = 1}, &net));
+        const clprune_mat part = clprune_mat_of(mat.buffer, 1, rows[i].cols);
+        TEST_OK(clprune_net_use_value(net, rows[i].name, part));
+        if (rows[i].second != NULL)
+            TEST_OK(clprune_net_use_value(net, rows[i].second, part));
+        const clprune_net_value v = clprune_net_affine(net, "norm", clprune_net_rows(net, 2, 4));
+        clprune_net_mean_squared_error(net, clprune_net_linear(net, "head", v, 4));
+        if (strcmp(rows[i].text, "stored") == 0) {
+            clprune_net_freeze(net, "head.*");
+            clprune_net_store_frozen(net, "head.weight", CLPRUNE_VALUES_CODES8);
+        }
+        TEST_FAILS(clprune_net_settle(net, NULL), rows[i].status, rows[i].text);
+        TEST_FAILS(
+            clprune_net_use_value(net, "head.bias", part), CLPRUNE_INVALID_ARGUMENT, "not settled");
+        clprune_net_destroy(net);
+    }
+}
+
 int main(void)
 {
+    static same_row rows[2 * (NET_MODELS + NET_TOKEN_MODELS)];
     test_list list = {0};
-    for (size_t i = 0; i < NET_MODELS; i++)
-        test_add(&list, same_bits, &net_models[i], "same bits: %s", net_models[i].name);
-    for (size_t i = 0; i < NET_TOKEN_MODELS; i++)
-        test_add(&list, same_bits, &net_token_models[i], "same bits: %s", net_token_models[i].name);
+    for (size_t i = 0; i < 2 * (NET_MODELS + NET_TOKEN_MODELS); i++) {
+        const size_t k = i / 2;
+        rows[i] = (same_row){
+            k < NET_MODELS ? &net_models[k] : &net_token_models[k - NET_MODELS], i % 2 == 1};
+        test_add(&list, same_bits, &rows[i], "same bits: %s%s", rows[i].model->name,
+            rows[i].early ? ", before it is settled" : "");
+    }
+    test_add(&list, refused_early, NULL, "refused before it is settled");
     test_add(&list, passes, NULL, "passes");
     test_add(&list, refused, NULL, "refused");
     return test_run_on_each_device("net_lent", &list);

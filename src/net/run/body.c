@@ -58,6 +58,28 @@ static clprune_status create_history(
     return CLPRUNE_SUCCESS;
 }
 
+/* A mean of 0, or a variance of 1. */
+static clprune_status reset_state(clprune_net *net, size_t index)
+{
+    clprune_context *context = net->context;
+    const clprune_mat mat = net->body.states[index].mat;
+    float *values = calloc(mat.cols, sizeof *values);
+    REQUIRE(values != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s",
+        net->body.states[index].name);
+    for (size_t k = 0; k < mat.cols && index % 2 == 1; ++k)
+        values[k] = 1.0f;
+    const clprune_status status = clprune_mat_write(context, mat, values);
+    free(values);
+    return status;
+}
+
+clprune_status clprune__net_reset_states(clprune_net *net)
+{
+    for (size_t i = 0; i < net->body.states_count; ++i)
+        TRY(reset_state(net, i));
+    return CLPRUNE_SUCCESS;
+}
+
 /* Statistics of a batch norm; the running ones are states of the net. */
 static clprune_status create_states(
     clprune_net *net, const clprune__net_layer *layer, clprune__net_unit *unit, size_t cols)
@@ -77,7 +99,12 @@ static clprune_status create_states(
         if (net->graph.desc.weights_of != NULL)
             TRY(share_state(net, state, cols));
         else
+            TRY(clprune__net_take_lent(net, name, 1, cols, &state->mat));
+        unit->lent[i] = state->mat.buffer != NULL && net->graph.desc.weights_of == NULL;
+        if (state->mat.buffer == NULL) {
             TRY(clprune_mat_create(context, CLPRUNE_MEMORY_PARAMETERS, name, 1, cols, &state->mat));
+            TRY(reset_state(net, net->body.states_count - 1));
+        }
         unit->state[i] = state->mat;
     }
     return CLPRUNE_SUCCESS;
@@ -122,23 +149,6 @@ static clprune_status create_layer(clprune_net *net, size_t i)
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status clprune__net_reset_states(clprune_net *net)
-{
-    clprune_context *context = net->context;
-    for (size_t i = 0; i < net->body.states_count; ++i) { /* a mean, then a variance */
-        const clprune_mat mat = net->body.states[i].mat;
-        float *values = calloc(mat.cols, sizeof *values);
-        REQUIRE(values != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s",
-            net->body.states[i].name);
-        for (size_t k = 0; k < mat.cols && i % 2 == 1; ++k)
-            values[k] = 1.0f;
-        const clprune_status status = clprune_mat_write(context, mat, values);
-        free(values);
-        TRY(status);
-    }
-    return CLPRUNE_SUCCESS;
-}
-
 clprune_status clprune__net_body_create(clprune_net *net)
 {
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE},
@@ -178,7 +188,7 @@ clprune_status clprune__net_body_create(clprune_net *net)
     }
     TRY(clprune__net_ranges_create(net));
     net->body.kept_bytes = activations->live - before;
-    return net->graph.desc.weights_of != NULL ? CLPRUNE_SUCCESS : clprune__net_reset_states(net);
+    return clprune__net_check_lent(net);
 }
 
 void clprune__net_body_destroy(clprune_net *net)

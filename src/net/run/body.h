@@ -12,6 +12,13 @@ void clprune__net_body_destroy(clprune_net *net);
 clprune_status clprune__net_params_create(clprune_net *net);
 void clprune__net_params_destroy(clprune_net *net);
 
+/* What clprune_net_use_value lent under a name before the net was settled; else *value stays as it
+ * is. Errors: INVALID_SIZE. Then fails if a name is none of the net's, or if lent memory overlaps.
+ */
+clprune_status clprune__net_take_lent(
+    clprune_net *net, const char *name, size_t rows, size_t cols, clprune_mat *value);
+clprune_status clprune__net_check_lent(clprune_net *net);
+
 /* Fails, before the first pass, if nobody has written a parameter. */
 clprune_status clprune__net_check_values(clprune_net *net);
 

@@ -64,7 +64,8 @@ static bool is_in(const clprune_net *net, const bundle *b, size_t param)
 {
     if (b->has == VALUES)
         return net->graph.params[param].tied == 0 &&
-               net->graph.params[param].stored == CLPRUNE_VALUES_FP32;
+               net->graph.params[param].stored == CLPRUNE_VALUES_FP32 &&
+               net->body.tensors[param].value.buffer == NULL; /* else lent */
     if (has_no_grad(net, &net->graph.params[param]) || shares_grad(net, param) ||
         net->graph.params[param].frozen != (b->has == UNREAD))
         return false;
@@ -157,7 +158,9 @@ static clprune_status mark_values(clprune_net *net)
     float mark;
     memcpy(&mark, &unwritten, sizeof mark);
     for (size_t i = 0; i < net->graph.params_count; ++i)
-        if (net->graph.params[i].tied == 0)
+        if (net->graph.params[i].tied == 0 &&
+            (net->graph.params[i].stored != CLPRUNE_VALUES_FP32 ||
+                net->body.tensors[i].value.buffer == net->body.all.buffer))
             TRY(clprune_mat_write(net->context, first_of(net, i), &mark));
     return CLPRUNE_SUCCESS;
 }
@@ -173,6 +176,48 @@ clprune_status clprune__net_check_values(clprune_net *net)
             net->graph.params[i].name);
     }
     net->at.has_values = true;
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_take_lent(
+    clprune_net *net, const char *name, size_t rows, size_t cols, clprune_mat *value)
+{
+    clprune_context *context = net->context;
+    for (size_t i = 0; i < net->lent_count; ++i) {
+        clprune__net_lent *lent = &net->lent[i];
+        if (strcmp(lent->name, name) != 0)
+            continue;
+        REQUIRE(lent->value.rows * lent->value.cols == rows * cols &&
+                    (lent->value.ld == lent->value.cols || lent->value.rows == 1),
+            CLPRUNE_INVALID_SIZE,
+            "the matrix for %s is %zu x %zu with ld %zu, expected %zu x %zu, or as many elements "
+            "without gaps",
+            name, lent->value.rows, lent->value.cols, lent->value.ld, rows, cols);
+        *value = (clprune_mat){
+            lent->value.buffer, lent->value.offset, rows, cols, cols, lent->value.type};
+        lent->used = true;
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+static const char stored_text[] =
+    "parameter %s is stored as bf16 or codes (clprune_net_store_frozen)";
+
+/* The parameters that the caller has lent. */
+static clprune_status take_values(clprune_net *net)
+{
+    clprune_context *context = net->context;
+    for (size_t i = 0; i < net->graph.params_count; ++i) {
+        const clprune__net_param *param = &net->graph.params[i];
+        const size_t root = param->tied != 0 ? param->tied - 1 : i;
+        size_t rows, cols;
+        matrix_sizes(&net->graph.params[root], &rows, &cols);
+        clprune_mat value = net->body.tensors[root].value;
+        TRY(clprune__net_take_lent(net, param->name, rows, cols, &value));
+        REQUIRE(value.buffer == NULL || net->graph.params[root].stored == CLPRUNE_VALUES_FP32,
+            CLPRUNE_INVALID_ARGUMENT, stored_text, param->name);
+        net->body.tensors[root].value = value;
+    }
     return CLPRUNE_SUCCESS;
 }
 
@@ -214,6 +259,7 @@ clprune_status clprune__net_params_create(clprune_net *net)
     if (net->graph.desc.weights_of != NULL) {
         TRY(share_values(net));
     } else {
+        TRY(take_values(net));
         TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_PARAMETERS, VALUES, 0}, &net->body.all));
         TRY(create_stored(net));
         TRY(mark_values(net));
@@ -262,14 +308,46 @@ static clprune_status check_value(
     return CLPRUNE_SUCCESS;
 }
 
+clprune_status clprune__net_check_lent(clprune_net *net)
+{
+    clprune_context *context = net->context;
+    for (size_t i = 0; i < net->lent_count; ++i)
+        REQUIRE(net->lent[i].used, CLPRUNE_INVALID_ARGUMENT, "the net has no parameter or state %s",
+            net->lent[i].name);
+    for (size_t i = 0; i < net->graph.params_count && net->lent_count > 0; ++i) {
+        const clprune_mat value = net->body.tensors[i].value;
+        if (net->graph.params[i].tied == 0 && value.buffer != net->body.all.buffer)
+            TRY(check_value(net, net->graph.params[i].name, value, value));
+    }
+    for (size_t i = 0; i < net->body.states_count && net->lent_count > 0; ++i) {
+        const clprune_net_state *state = &net->body.states[i];
+        TRY(check_value(net, state->name, state->mat, state->mat));
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+/* Before the net is settled: its own memory is not created. */
+static clprune_status lend(clprune_net *net, const char *name, clprune_mat value)
+{
+    clprune_context *context = net->context;
+    REQUIRE(net->status == CLPRUNE_SUCCESS, net->status, "%s", net->error);
+    TRY(clprune__check_mat(context, name, value, value.rows, value.cols));
+    clprune__net_lent *larger = realloc(net->lent, (net->lent_count + 1) * sizeof *net->lent);
+    net->lent = larger != NULL ? larger : net->lent;
+    char *copy = larger != NULL ? strdup(name) : NULL;
+    REQUIRE(copy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the value of %s", name);
+    net->lent[net->lent_count++] = (clprune__net_lent){copy, value, false};
+    return CLPRUNE_SUCCESS;
+}
+
 static clprune_status use_param(clprune_net *net, size_t param, clprune_mat value)
 {
     clprune_context *context = net->context;
     const clprune__net_param *params = net->graph.params;
     if (params[param].tied != 0)
         param = params[param].tied - 1;
-    REQUIRE(params[param].stored == CLPRUNE_VALUES_FP32, CLPRUNE_INVALID_ARGUMENT,
-        "parameter %s is stored as bf16 or codes (clprune_net_store_frozen)", params[param].name);
+    REQUIRE(params[param].stored == CLPRUNE_VALUES_FP32, CLPRUNE_INVALID_ARGUMENT, stored_text,
+        params[param].name);
     TRY(check_value(net, params[param].name, net->body.tensors[param].value, value));
     bool own = false;
     for (size_t i = 0; i < net->graph.params_count; ++i) {
@@ -309,9 +387,11 @@ clprune_status clprune_net_use_value(clprune_net *net, const char *name, clprune
     clprune_context *context = net != NULL ? net->context : NULL;
     ENTER(context);
     REQUIRE(net != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "net or name is NULL");
-    REQUIRE(clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT, "the net is not settled");
     REQUIRE(net->graph.desc.weights_of == NULL && net->sharers == 0, CLPRUNE_INVALID_ARGUMENT,
         "the net shares its parameters with another one (desc.weights_of)");
+    if (!net->settled)
+        return lend(net, name, value);
+    REQUIRE(clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT, "the net is not settled");
     size_t i = 0, k = 0;
     while (i < net->graph.params_count && strcmp(net->graph.params[i].name, name) != 0)
         ++i;

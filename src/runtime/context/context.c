@@ -191,7 +191,11 @@ static clprune_status open_device(
     if (made->allocator.allocate == NULL)
         made->allocator = (clprune_allocator){default_allocate, default_release, made};
     TRY(clprune__claim_opencl());
-    TRY(queue != NULL ? adopt_queue(made, queue) : open_queue(made, options->device));
+    clprune__compiler_watch *const compiler = clprune__compiler_watch_begin();
+    clprune_status status =
+        queue != NULL ? adopt_queue(made, queue) : open_queue(made, options->device);
+    clprune__compiler_watch_end(compiler);
+    TRY(status);
     return read_device_facts(made);
 }
 

@@ -2,10 +2,14 @@
 #define _GNU_SOURCE /* dl_iterate_phdr, madvise */
 #include <link.h>
 #include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 #endif
 
@@ -52,6 +56,41 @@ void clprune__compiler_memory_return(void)
     (void)malloc_trim(0);
 }
 
+struct clprune__compiler_watch {
+    pthread_t thread;
+    atomic_bool ends;
+};
+
+static void *watch(void *user)
+{
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    clprune__compiler_watch *made = user;
+    while (!atomic_load(&made->ends)) {
+        (void)nanosleep(&pause, NULL);
+        clprune__compiler_pages_drop();
+    }
+    return NULL;
+}
+
+clprune__compiler_watch *clprune__compiler_watch_begin(void)
+{
+    clprune__compiler_watch *made = calloc(1, sizeof *made);
+    if (made != NULL && pthread_create(&made->thread, NULL, watch, made) != 0) {
+        free(made);
+        made = NULL;
+    }
+    return made;
+}
+
+void clprune__compiler_watch_end(clprune__compiler_watch *made)
+{
+    if (made == NULL)
+        return;
+    atomic_store(&made->ends, true);
+    (void)pthread_join(made->thread, NULL);
+    free(made);
+}
+
 #else
 
 void clprune__compiler_pages_drop(void)
@@ -60,6 +99,16 @@ void clprune__compiler_pages_drop(void)
 
 void clprune__compiler_memory_return(void)
 {
+}
+
+clprune__compiler_watch *clprune__compiler_watch_begin(void)
+{
+    return NULL;
+}
+
+void clprune__compiler_watch_end(clprune__compiler_watch *made)
+{
+    (void)made;
 }
 
 #endif

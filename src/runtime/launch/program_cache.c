@@ -327,6 +327,43 @@ clprune_status clprune__program_note(
     return program_get(context, def, defines, program_count, &none);
 }
 
+char *clprune__programs_noted(const clprune_context *context)
+{
+    const clprune__program_cache *cache = context->cache;
+    size_t bytes = 1, at = 0;
+    for (size_t i = 0; i < cache->programs_count; i++)
+        bytes += strlen(cache->programs[i].key) + 1;
+    char *noted = calloc(bytes, 1);
+    for (size_t i = 0; i < cache->programs_count && noted != NULL; i++) {
+        const size_t size = strlen(cache->programs[i].key) + 1;
+        memcpy(noted + at, cache->programs[i].key, size);
+        at += size;
+    }
+    return noted;
+}
+
+clprune_status clprune__programs_prepare(clprune_context *context, const char *noted)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    char *file = NULL;
+    for (; *noted != '\0' && status == CLPRUNE_SUCCESS; noted += strlen(noted) + 1) {
+        cl_program program;
+        const size_t length = strcspn(noted, " "); /* of "layers/gelu.cl -DN=1" */
+        free(file);
+        file = strdup(noted);
+        REQUIRE_DONE(file != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the name of a file");
+        file[length] = '\0';
+        clprune__compiler_watch *const compiler = clprune__compiler_watch_begin();
+        status = program_get(context, &(clprune__kernel_def){.file = file}, file + length + 1,
+            program_make, &program);
+        clprune__compiler_watch_end(compiler);
+    }
+done:
+    free(file);
+    clprune__compiler_memory_return();
+    return status;
+}
+
 static void kernel_free(clprune__kernel *kernel)
 {
     if (kernel == NULL)
@@ -387,7 +424,10 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
         "no memory for a list of more than %zu kernels", cache->kernels_count);
     cache->kernels = grown;
     clprune__kernel *made = NULL;
-    TRY(kernel_make(context, def, defines, &made));
+    clprune__compiler_watch *const compiler = clprune__compiler_watch_begin();
+    const clprune_status status = kernel_make(context, def, defines, &made);
+    clprune__compiler_watch_end(compiler);
+    TRY(status);
     cache->kernels[cache->kernels_count++] = (clprune__kernel_entry){hash, made};
     cache->is_fresh = true;
     clprune__compiler_pages_drop(); /* those of the first step's peak */

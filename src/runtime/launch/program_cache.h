@@ -80,6 +80,13 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
 clprune_status clprune__program_note(
     clprune_context *context, const clprune__kernel_def *def, const char *defines);
 
+/* The programs that a dry context has noted, as texts of one block that the caller frees, each with
+ * a zero behind it and an empty one at the end; NULL: no memory. */
+char *clprune__programs_noted(const clprune_context *context);
+/* Makes them in a context that builds, as the first use of their kernels would. Errors as for
+ * clprune__kernel_get. */
+clprune_status clprune__programs_prepare(clprune_context *context, const char *noted);
+
 /* Sets *smaller to the same kernel with another value of its define LOCAL: `local`, at most the
  * present one. Errors: those of clprune__kernel_get. */
 clprune_status clprune__kernel_shrink(clprune_context *context, const clprune__kernel *kernel,

@@ -7,6 +7,7 @@
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
 #include "runtime/launch/backend.h"
+#include "runtime/launch/program_cache.h"
 #include "runtime/launch/record.h"
 #include "runtime/memory/ledger.h"
 #include "runtime/memory/plan_private.h"
@@ -185,7 +186,9 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
     plan->scratch = copy_of(record->scratch, (size_t)record->commands * sizeof *record->scratch);
     plan->buffers = calloc(clprune__max(ledger->count, 1), sizeof *plan->buffers);
     plan->setup = strdup(context->setup);
-    REQUIRE_DONE(plan->scratch != NULL && plan->buffers != NULL && plan->setup != NULL,
+    plan->programs = clprune__programs_noted(context);
+    REQUIRE_DONE(plan->scratch != NULL && plan->buffers != NULL && plan->setup != NULL &&
+                     plan->programs != NULL,
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan of %zu buffers", ledger->count);
     for (size_t i = 0; i < ledger->count; i++) {
         const clprune__ledger_entry *entry = &ledger->entries[i];
@@ -217,6 +220,7 @@ void clprune_plan_destroy(clprune_plan *plan)
     free(plan->buffers);
     free(plan->scratch);
     free(plan->setup);
+    free(plan->programs);
     free(plan);
 }
 

@@ -18,6 +18,7 @@ struct clprune_plan {
     uint64_t *scratch;   /* (totals.commands) bytes borrowed during each */
     uint64_t slab_bytes; /* a multiple of CLPRUNE__ARENA_ALIGN; no place crosses a multiple of it */
     char *setup;         /* the dry context's */
+    char *programs;      /* of its commands: clprune__programs_noted */
 };
 
 /* Sets all offsets and totals.arena_bytes from the rest of the plan. Scratch lies at offset 0. */

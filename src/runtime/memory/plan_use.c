@@ -4,6 +4,7 @@
 
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
+#include "runtime/launch/program_cache.h"
 #include "runtime/memory/ledger.h"
 #include "runtime/memory/plan_private.h"
 #include "runtime/memory/scratch.h"
@@ -69,6 +70,7 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
     clprune__arena *arena = context->arena;
     REQUIRE_DONE(!arena->used, CLPRUNE_INVALID_ARGUMENT, "the context has an arena already");
     TRY_DONE(check_setup(context, plan));
+    TRY_DONE(clprune__programs_prepare(context, plan->programs)); /* before the arena has pages */
     const clprune_plan_totals *totals = &plan->totals;
     clprune__scratch_close(context); /* what larger operations have left, beside the arena */
     arena->used = true;
