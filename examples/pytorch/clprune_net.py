@@ -718,7 +718,8 @@ class Net:
             coded = copy.deepcopy(whole)
             coded.load_state_dict(self.state_dict(), strict=False)
             want = _output_of(coded, program, few, None)
-        self._compare(few, want)
+        with giving_back():
+            self._compare(few, want)
 
     def _make(self, program: Program, batch: int, how: Dict[str, Any],
               shared: Optional[Shared] = None) -> None:

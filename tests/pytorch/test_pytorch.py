@@ -723,15 +723,16 @@ class Peaks(Case):
         converted, _ = self.peak("convert")
         net, own = self.peak("net")
         self.assertLess(converted, 0.75 * pytorch)
-        self.assertLess(net - own, 70)
+        self.assertLess(net - own, 50)  # seen: 33
 
     @unittest.skipUnless(sys.platform == "linux" and os.access("/proc/self/clear_refs", os.W_OK), "needs clear_refs")
     def test_neither_gradients_nor_a_second_copy_of_the_parameters_are_there(self):
-        """Beside the model's 64 MiB: seen were 109 and 75."""
+        """Beside the model's 64 MiB: seen were 93 and 35. Where other processes leave little time to the thread that
+        drops pages while PoCL is loaded, the second is up to 75."""
         wide, _ = self.peak("wide")
         shared, _ = self.peak("shared")
-        self.assertLess(wide, 64 + 60)
-        self.assertLess(shared, 95)
+        self.assertLess(wide, 64 + 50)
+        self.assertLess(shared, 80)
 
 
 class Processes(Case):
