@@ -1200,7 +1200,7 @@ class Values(Case):
                 taken.append(net.memory()["parameters"])
         self.assertEqual(sorted(taken, reverse=True), taken)
         for how in dict(base_bits=3), dict(base_bits=4, shares=True):
-            with self.assertRaisesRegex(ValueError, "base_bits is [34], expected 0, 4, 8 or 16"):
+            with self.assertRaisesRegex(ValueError, "base_bits is [34], expected 0, 4, 8, 16 or nf4"):
                 clprune.Net(model, x, **how)
 
     def test_plan(self):
