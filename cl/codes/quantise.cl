@@ -14,17 +14,6 @@
 #error "quantise.cl needs LOCAL"
 #endif
 
-/* x[0 .. 15], of which the first `left` exist; the others repeat the first. */
-static inline float16 load_unit(global const float *x, const ulong left)
-{
-    if (left >= 16)
-        return LOAD16(x);
-    float part[16];
-    for (uint i = 0; i < 16; i++)
-        part[i] = x[i < left ? i : 0];
-    return vload16(0, part);
-}
-
 /* The word of the group of columns [first, last) of row x. */
 static inline uint word_of(global const float *x, const ulong first, const ulong last)
 {

@@ -190,7 +190,7 @@ class _Settings:
     optimizer: Optional["_Optimizer"]
     slots: str = ""  # of its state, a letter each
     in_parts: bool = True  # it updates parts of the parameters alone
-    base_bits: int = 0
+    base_bits: Union[int, str] = 0
 
 
 def _uncompiled(method: Callable) -> Callable:
@@ -300,7 +300,7 @@ class _Run:
 
     def _store_frozen(self, program: Program) -> None:
         """Frozen weights as codes; those of 4 bits have 8 in embeddings and in the last layer, as in the trainers."""
-        types = {16: 2, 8: 5, 4: 6}  # clprune_value_type
+        types = {16: 2, 8: 5, 4: 6, "nf4": 7}  # clprune_value_type
         last = program.layers[program.output.layer]
         frozen, shapes = set(program.frozen), {param.ours: param.shape for param in program.params}
         for layer in program.layers:
@@ -309,7 +309,7 @@ class _Run:
                 continue
             if self.settings.base_bits == 16 and math.prod(shapes[name]) // layer.more[0] % 16 != 0:
                 continue
-            careful = self.settings.base_bits == 4 and (layer.function == "embedding" or layer is last)
+            careful = self.settings.base_bits in (4, "nf4") and (layer.function == "embedding" or layer is last)
             self.call("net_store_frozen", self.net, name.encode(), types[8 if careful else self.settings.base_bits])
 
     def _input(self, name: str, rows: int, cols: int) -> "_Mat":
@@ -646,9 +646,9 @@ class Net:
     betas      None: the optimizer's usual ones, 0.9 and 0.999 of "adamw"
     shares     the net uses the memory of the model's parameters and running statistics, in place of a
                copy: after a step the model has the new values
-    base_bits  4, 8 or 16: frozen weights of linear layers and embeddings are stored as codes, or bf16, which
-               passes read as they are (with 4 bits, those of embeddings and of the last layer have 8): for
-               adapters of a large model. state_dict() has the values of the codes, which a new Net may round
+    base_bits  4, 8, 16 or "nf4": frozen weights of linear layers and embeddings are stored as codes, bf16 or
+               NF4 (QLoRA), which passes read as they are (with 4 bits, also of NF4, those of embeddings and of
+               the last layer are codes of 8): for adapters of a large model. state_dict() has the values of the codes, which a new Net may round
                again. Not with shares
     device     part of a device's or platform's name, or "platform:device" with numbers; else
                $CLPRUNE_DEVICE, else the first GPU, else the first device
@@ -681,13 +681,13 @@ class Net:
                  loss: Union[str, Callable[[Tensor, Any], Tensor], None] = "cross_entropy",
                  smoothing: float = 0.0, optimizer: Optional[str] = "adamw", lr: float = 1e-3,
                  momentum: float = 0.9, nesterov: bool = False, betas: Optional[Tuple[float, float]] = None,
-                 eps: float = 1e-8, weight_decay: float = 0.0, shares: bool = False, base_bits: int = 0,
+                 eps: float = 1e-8, weight_decay: float = 0.0, shares: bool = False, base_bits: Union[int, str] = 0,
                  device: Optional[str] = None, precision: Optional[str] = None,
                  seed: int = 0) -> None:
         if loss not in ("cross_entropy", "mse", None) and not callable(loss):
             raise ValueError(f"loss is {loss!r}, expected cross_entropy, mse, a function or None")
-        if base_bits not in (0, 4, 8, 16) or base_bits and shares:
-            raise ValueError(f"base_bits is {base_bits}, expected 0, 4, 8 or 16, and 0 with shares")
+        if base_bits not in (0, 4, 8, 16, "nf4") or base_bits and shares:
+            raise ValueError(f"base_bits is {base_bits}, expected 0, 4, 8, 16 or nf4, and 0 with shares")
         inputs, (example, mask) = example, parts_of(example, has_types(model))
         if (not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1
                 or example.dtype not in (torch.float32, torch.int64, torch.int32)):

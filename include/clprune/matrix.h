@@ -20,7 +20,8 @@ typedef enum clprune_value_type {
     CLPRUNE_VALUES_INT8 = 3,
     CLPRUNE_VALUES_INT4 = 4,
     CLPRUNE_VALUES_CODES8 = 5,
-    CLPRUNE_VALUES_CODES4 = 6
+    CLPRUNE_VALUES_CODES4 = 6,
+    CLPRUNE_VALUES_NF4 = 7
 } clprune_value_type;
 
 /* Element (r, c) is buffer[offset + r * ld + c]. Offsets, sizes and strides are in elements.
@@ -36,18 +37,24 @@ typedef enum clprune_value_type {
  * others refuse it, INVALID_ARGUMENT. On the way in magnitudes below 2^-126 become 0, others are
  * rounded to the nearest, ties to even.
  *
- * CODES8 and CODES4 are for frozen weights: clprune_gemm takes such a b, clprune_linear and
+ * CODES8, CODES4 and NF4 are for frozen weights: clprune_gemm takes such a b, clprune_linear and
  * clprune_token_head a w, clprune_embedding_forward a table, none with a dense copy. A row is words
  * of 4 bytes: the codes of its elements, 16 in 2 or 4 words, then a word for each 64 columns, with
  * the scale and zero of CLPRUNE_FORM_QUANTISED, rounded to the nearest (clprune/keep.h). `offset`
- * and `ld` count these words. */
+ * and `ld` count these words.
+ *
+ * NF4 has codes of 4 bits, too, but of 16 quantiles of a normal distribution (QLoRA, arXiv
+ * 2305.14314; the levels of bitsandbytes), times the largest magnitude of 64 columns. These scales
+ * are codes of 8 bits themselves, a byte each behind a word with their scale and zero, for each 256
+ * of a row: 4.13 bits an element in rows of 4096, 4.5 with CODES4. An Inf or a NaN makes the 16384
+ * columns of such a word NaN. */
 typedef struct clprune_mat {
     cl_mem buffer;
     size_t offset;
     size_t rows, cols;
     size_t ld;               /* >= cols; elements from one row to the next */
-    clprune_value_type type; /* FP32, or for the operands of a function that takes it BF16, CODES8
-                                or CODES4 */
+    clprune_value_type type; /* FP32, or for the operands of a function that takes it BF16, CODES8,
+                                CODES4 or NF4 */
 } clprune_mat;
 
 /* A window of int32 elements in a device buffer: labels, tokens, lengths. Not owned. */
@@ -95,7 +102,8 @@ static inline clprune_mat clprune_mat_words(clprune_mat mat)
 CLPRUNE_API clprune_status clprune_mat_create(clprune_context *context,
     clprune_memory_category category, const char *name, size_t rows, size_t cols, clprune_mat *mat);
 
-/* The same with elements of another type: FP32, BF16, CODES8 or CODES4, else INVALID_ARGUMENT. */
+/* The same with elements of another type: FP32, BF16, CODES8, CODES4 or NF4, else
+ * INVALID_ARGUMENT. */
 CLPRUNE_API clprune_status clprune_mat_create_as(clprune_context *context,
     clprune_memory_category category, const char *name, clprune_value_type type, size_t rows,
     size_t cols, clprune_mat *mat);

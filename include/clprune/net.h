@@ -375,9 +375,9 @@ CLPRUNE_API void clprune_net_freeze(clprune_net *net, const char *pattern);
 CLPRUNE_API void clprune_net_train_only(
     clprune_net *net, const char *const *patterns, size_t count);
 
-/* Stores frozen weights whose names match as BF16, CODES8 or CODES4 (clprune/matrix.h) in place of
- * floats: those of linear layers over features, of embeddings and of a token loss. Passes read them
- * as they are. Others that match stay floats, as do those whose columns are no multiple of 16 with
+/* Stores frozen weights whose names match as BF16, CODES8, CODES4 or NF4 (clprune/matrix.h) in place
+ * of floats: those of linear layers over features, of embeddings and of a token loss. Passes read
+ * them as they are. Others that match stay floats, as do those whose columns are no multiple of 16 with
  * BF16. After clprune_net_freeze or _train_only, and after clprune_net_tie; a later call wins.
  * clprune_mat_write rounds what is written to such a weight; clprune_net_save writes its bits,
  * which clprune_net_load reads, or floats in their place. */

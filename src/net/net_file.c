@@ -76,6 +76,7 @@ static const char *stored_suffix(clprune_value_type type)
 {
     return type == CLPRUNE_VALUES_BF16     ? ".bf16"
            : type == CLPRUNE_VALUES_CODES8 ? ".codes8"
+           : type == CLPRUNE_VALUES_NF4    ? ".nf4"
                                            : ".codes4";
 }
 
@@ -87,7 +88,7 @@ static item row_of(clprune_mat mat, bool codes)
         .mat = mat};
 }
 
-/* A parameter; the words of one that is no floats, as "NAME.bf16" or "NAME.codes4". */
+/* A parameter; the words of one that is no floats, as "NAME.bf16" "NAME.nf4" or "NAME.codes4". */
 static clprune_status add_param(items *all, const clprune_net *net, size_t index)
 {
     const clprune_mat *value = &net->body.tensors[index].value;

@@ -17,12 +17,15 @@ static const row rows[] = {
     {9, 77, CLPRUNE_VALUES_CODES8, 3, 5},
     {40, 96, CLPRUNE_VALUES_BF16, 0, 33},
     {300, 1500, CLPRUNE_VALUES_CODES4, 1, 33},
+    {66, 192, CLPRUNE_VALUES_NF4, 0, 33},
+    {300, 1500, CLPRUNE_VALUES_NF4, 3, 33},
 };
 
 static size_t words_of(const row *r)
 {
     const size_t units = (r->cols + 15) / 16, groups = (r->cols + 63) / 64;
     return r->type == CLPRUNE_VALUES_BF16     ? r->cols / 2
+           : r->type == CLPRUNE_VALUES_NF4    ? 2 * units + (groups + 3) / 4 + 1
            : r->type == CLPRUNE_VALUES_CODES8 ? 4 * units + groups
                                               : 2 * units + groups;
 }
@@ -143,9 +146,9 @@ static void embedding(void **state)
 }
 
 /* The loss and dx of a head are near those of its values, to the bit on CPUs. */
-static void head(NO_ROW)
+static void head(void **state)
 {
-    static const row shape = {70, 96, CLPRUNE_VALUES_CODES4, 0, 0};
+    const row shape = {70, 96, *(const clprune_value_type *)*state, 0, 0};
     enum { N = 12 };
     coded w = make(&shape, 16);
     int32_t labels[N];
@@ -214,7 +217,7 @@ static void sizes(NO_ROW)
         size_t bytes;
     } types[] = {{CLPRUNE_VALUES_FP32, 4 * 10 * 100}, {CLPRUNE_VALUES_BF16, 2 * 10 * 100},
         {CLPRUNE_VALUES_CODES8, 4 * 10 * (7 * 4 + 2)},
-        {CLPRUNE_VALUES_CODES4, 4 * 10 * (7 * 2 + 2)}};
+        {CLPRUNE_VALUES_CODES4, 4 * 10 * (7 * 2 + 2)}, {CLPRUNE_VALUES_NF4, 4 * 10 * (7 * 2 + 2)}};
     for (size_t i = 0; i < COUNT_OF(types); i++) {
         clprune_mat made;
         const uint64_t before = test_live(test_context(), CLPRUNE_MEMORY_PARAMETERS);
@@ -232,12 +235,15 @@ int main(void)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const row *r = &rows[i];
         const char *name = test_text("%zu x %zu of type %d", r->rows, r->cols, (int)r->type);
-        test_add(&list, as_a_store, r, "as a store: %s", name);
+        if (r->type != CLPRUNE_VALUES_NF4) /* test_nf4 */
+            test_add(&list, as_a_store, r, "as a store: %s", name);
         test_add(&list, products, r, "products: %s", name);
         test_add(&list, linear, r, "linear: %s", name);
         test_add(&list, embedding, r, "embedding: %s", name);
     }
-    test_add(&list, head, NULL, "head");
+    static const clprune_value_type heads[] = {CLPRUNE_VALUES_CODES4, CLPRUNE_VALUES_NF4};
+    for (size_t i = 0; i < COUNT_OF(heads); i++)
+        test_add(&list, head, &heads[i], "head of type %d", (int)heads[i]);
     test_add(&list, refused, NULL, "refused");
     test_add(&list, sizes, NULL, "sizes");
     return test_run_on_devices("mat_values", &list);

@@ -9,7 +9,7 @@
 enum { BATCH = 5, ROWS = 9, WIDTH = 48, RANK = 3 };
 
 /* An adapted block between an embedding and a head, which may be tied; `seed`: 0 not, 1 tied, 2 in
- * bf16; + 4: as floats. */
+ * bf16, 3 in NF4; + 4: as floats. */
 static void build(clprune_net *net, const net_model *model)
 {
     static const char *const trained[] = {"*.lora_*"};
@@ -29,17 +29,20 @@ static void build(clprune_net *net, const net_model *model)
         clprune_net_tie(net, "head.weight", "wte.weight");
     clprune_net_train_only(net, trained, 1);
     if (model->seed < 4)
-        clprune_net_store_frozen(
-            net, "*", model->seed == 2 ? CLPRUNE_VALUES_BF16 : CLPRUNE_VALUES_CODES4);
+        clprune_net_store_frozen(net, "*",
+            model->seed == 2   ? CLPRUNE_VALUES_BF16
+            : model->seed == 3 ? CLPRUNE_VALUES_NF4
+                               : CLPRUNE_VALUES_CODES4);
 }
 
 #define MODEL(name, seed)                                                                          \
     {                                                                                              \
         name, build, ROWS, 0, ROWS, 0, false, false, seed                                          \
     }
-static const net_model stored[] = {MODEL("codes", 0), MODEL("codes, tied", 1), MODEL("bf16", 2)};
+static const net_model stored[] = {
+    MODEL("codes", 0), MODEL("codes, tied", 1), MODEL("bf16", 2), MODEL("NF4", 3)};
 static const net_model floats[] = {
-    MODEL("floats", 4), MODEL("floats, tied", 5), MODEL("floats", 6)};
+    MODEL("floats", 4), MODEL("floats, tied", 5), MODEL("floats", 6), MODEL("floats", 7)};
 
 static float *values_of(const net_job *job, const char *name)
 {
@@ -66,7 +69,8 @@ typedef struct row {
 
 static const row rows[] = {{0, CLPRUNE_NET_DENSE, "codes, dense"},
     {0, CLPRUNE_NET_COMPACT, "codes, compact"}, {0, CLPRUNE_NET_LEAST, "codes, least"},
-    {1, CLPRUNE_NET_EXACT, "codes, tied, exact"}, {2, CLPRUNE_NET_DENSE, "bf16, dense"}};
+    {1, CLPRUNE_NET_EXACT, "codes, tied, exact"}, {2, CLPRUNE_NET_DENSE, "bf16, dense"},
+    {3, CLPRUNE_NET_DENSE, "NF4, dense"}, {3, CLPRUNE_NET_COMPACT, "NF4, compact"}};
 
 static void as_floats(void **state)
 {
@@ -99,11 +103,12 @@ static void bytes(NO_ROW)
 }
 
 /* A saved net has the bits; one of floats is rounded as a write does. */
-static void files(NO_ROW)
+static void files(void **state)
 {
-    net_job job = net_open(test_context(), &stored[1], BATCH, NULL),
-            again = net_open(test_context(), &stored[1], BATCH, NULL),
-            plain = net_open(test_context(), &floats[1], BATCH, NULL);
+    const size_t model = *(const size_t *)*state;
+    net_job job = net_open(test_context(), &stored[model], BATCH, NULL),
+            again = net_open(test_context(), &stored[model], BATCH, NULL),
+            plain = net_open(test_context(), &floats[model], BATCH, NULL);
     static const char *const names[] = {"wte.weight", "h.gate_up.weight", "h.down.weight"};
     const char *path = test_text("%s/net.safetensors", test_folder());
     const float zero[NET_VOCABULARY * WIDTH] = {0};
@@ -178,13 +183,14 @@ static void refused(NO_ROW)
 }
 
 /* A weight that nobody has written is noticed. */
-static void unwritten(NO_ROW)
+static void unwritten(void **state)
 {
+    const net_model *model = &stored[*(const size_t *)*state];
     clprune_net *net;
     TEST_OK(clprune_net_create(test_context(), &(clprune_net_desc){.batch = BATCH}, &net));
-    build(net, &stored[0]);
+    build(net, model);
     TEST_OK(clprune_net_settle(net, NULL));
-    net_job job = net_open(test_context(), &stored[0], BATCH, NULL);
+    net_job job = net_open(test_context(), model, BATCH, NULL);
     clprune_net_weight weight, from;
     for (size_t i = 0; clprune_net_weight_at(net, i, &weight); i++) {
         if (strcmp(weight.name, "h.down.weight") == 0)
@@ -203,9 +209,12 @@ int main(void)
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         test_add(&list, as_floats, &rows[i], "as floats: %s", rows[i].name);
     test_add(&list, bytes, NULL, "bytes");
-    test_add(&list, files, NULL, "files");
+    static const size_t filed[] = {1, 3}, coded[] = {0, 3};
+    for (size_t i = 0; i < COUNT_OF(filed); i++)
+        test_add(&list, files, &filed[i], "files: %s", stored[filed[i]].name);
     test_add(&list, shared, NULL, "shared");
     test_add(&list, refused, NULL, "refused");
-    test_add(&list, unwritten, NULL, "unwritten");
+    for (size_t i = 0; i < COUNT_OF(coded); i++)
+        test_add(&list, unwritten, &coded[i], "unwritten: %s", stored[coded[i]].name);
     return test_run_on_each_device("net_stored", &list);
 }

@@ -1188,19 +1188,19 @@ class Values(Case):
         for name, parameter in model.named_parameters():
             parameter.requires_grad = name.startswith("4.")
         x, y, taken = torch.randint(30, (4, 7)), torch.randint(30, (4, 7)), []
-        for bits in 0, 16, 8, 4:
+        for bits in 0, 16, 8, 4, "nf4":
             with self.subTest(bits):
                 net = clprune.Net(model, x, keep="exact", base_bits=bits)
                 there = copy.deepcopy(model)
                 there.load_state_dict(net.state_dict())
                 away = error(there[1].weight.data.flatten(), model[1].weight.data.flatten())
-                self.assertLess(away, {0: 1e-9, 16: 0.003, 8: 0.01, 4: 0.12}[bits])
-                self.assertGreaterEqual(away, {0: 0, 16: 0.001, 8: 0.002, 4: 0.03}[bits])
+                self.assertLess(away, {0: 1e-9, 16: 0.003, 8: 0.01, 4: 0.12, "nf4": 0.14}[bits])
+                self.assertGreaterEqual(away, {0: 0, 16: 0.001, 8: 0.002, 4: 0.03, "nf4": 0.05}[bits])
                 self.assert_alike(net, there, x, y, lambda out, y: F.cross_entropy(out.movedim(-1, 1), y))
                 taken.append(net.memory()["parameters"])
-        self.assertEqual(sorted(taken, reverse=True), taken)
+        self.assertEqual(sorted(taken[:4], reverse=True), taken[:4])  # with so few columns nf4 takes more than 4
         for how in dict(base_bits=3), dict(base_bits=4, shares=True):
-            with self.assertRaisesRegex(ValueError, "base_bits is [34], expected 0, 4, 8 or 16"):
+            with self.assertRaisesRegex(ValueError, "base_bits is [34], expected 0, 4, 8, 16 or nf4"):
                 clprune.Net(model, x, **how)
 
     def test_plan(self):

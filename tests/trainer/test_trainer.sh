@@ -693,16 +693,20 @@ expect 0 "" --resume one/last.ckpt --epochs 2
 without_time one/log.csv >have
 without_time two/log.csv | cmp -s - have || fail "a resumed fine-tuning gives other numbers: $(cat have)"
 # The same with frozen weights as codes, of which a checkpoint has the bits.
-expect 0 "" $tuned --epochs 1 --base-bits 4 --schedule step --output-dir one --overwrite
-expect 0 "" $tuned --base-bits 4 --schedule step --output-dir two --overwrite
-expect 0 "" --resume one/last.ckpt --epochs 2
-without_time one/log.csv >frozen4
-without_time two/log.csv | cmp -s - frozen4 || fail "a resumed fine-tuning of codes gives other numbers: $(cat frozen4)"
-cmp -s have frozen4 && fail "codes of 4 bits give the numbers of floats"
-expect 0 "" $small --import base.st --lora 4 --base-bits 4 --test-only --export frozen4.st
-grep "^test loss" out >have
-expect 0 "" $small --import frozen4.st --test-only
-grep "^test loss" out | cmp -s - have || fail "codes have another loss than their values: $(cat have out)"
+cp have floats
+for bits in 4 nf4; do
+    expect 0 "" $tuned --epochs 1 --base-bits $bits --schedule step --output-dir one --overwrite
+    expect 0 "" $tuned --base-bits $bits --schedule step --output-dir two --overwrite
+    expect 0 "" --resume one/last.ckpt --epochs 2
+    without_time one/log.csv >frozen4
+    without_time two/log.csv | cmp -s - frozen4 || fail "a resumed fine-tuning of codes gives other numbers: $(cat frozen4)"
+    cmp -s floats frozen4 && fail "codes of 4 bits give the numbers of floats"
+    cp frozen4 floats # nor those of the codes before
+    expect 0 "" $small --import base.st --lora 4 --base-bits $bits --test-only --export frozen4.st
+    grep "^test loss" out >have
+    expect 0 "" $small --import frozen4.st --test-only
+    grep "^test loss" out | cmp -s - have || fail "codes have another loss than their values: $(cat have out)"
+done
 expect 2 "--base-bits needs --lora or --train" $small --steps 1 --base-bits 4
 expect 2 "--train: no parameter of the net being built matches nothing" $small --steps 1 --train head.*,nothing
 for patterns in head.*, ,head.* head.*,,norm.*; do
@@ -717,7 +721,7 @@ expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
 for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
     "--activations exact-tokens --optimizer adamw8" "--activations quantised" "--activations pooled" "--activations compact" "--activations pruned --sparsity 0.5 --micro-batches 3" \
     "--store bf16" "--activations exact --store bf16" \
-    "--activations exact-plus --train *.mlp_channels.*" "--activations compact-plus --lora 4" "--activations least --lora 4 --base-bits 4" \
+    "--activations exact-plus --train *.mlp_channels.*" "--activations compact-plus --lora 4" "--activations least --lora 4 --base-bits 4" "--lora 4 --base-bits nf4" \
     "--optimizer lamb --clip-norm 1 --activations compact-pruned --sparsity 0.7 --values int8"; do
     expect 0 "" $small --plan $arguments
     cp out plan
@@ -777,6 +781,19 @@ expect 0 "" --arch resmlp_s12 --image-size 64 --batch-size 32 --train-limit 32 -
 least=$(bytes 'peak of everything' 1 out)
 expect 0 "" --arch resmlp_s12 --image-size 64 --batch-size 32 --train-limit 32 --test-limit 32 --plan --memory-limit "$least"
 grep -q "activations least, codes of 4 bits, batch 32: $least bytes" out || fail "least does not fit itself: $(cat out)"
+# With frozen weights, as many bits of theirs as fit, before any preset; the largest batch with the fewest.
+limited="--arch resmlp_s12 --image-size 64 --train-limit 32 --test-limit 32 --lora 4 --plan"
+for bits in 32 16 8 4 nf4; do
+    expect 0 "" $limited --batch-size 8 --base-bits $bits --activations least
+    base=$(bytes 'peak of everything' 1 out)
+    expect 0 "" $limited --batch-size 8 --memory-limit "$base"
+    grep -q "base bits $bits, batch 8: $base bytes" out || fail "$bits bits do not fit themselves: $(cat out)"
+done
+expect 0 "" $limited --memory-limit "$base"
+grep -q "base bits nf4, batch [0-9]*: " out || fail "the largest batch has more bits: $(cat out)"
+expect 5 "base bits nf4, batch 8 take $base bytes; without --batch-size one" $limited --batch-size 8 --memory-limit $((base - 1))
+expect 5 "base bits 8, .*; without --base-bits or --activations or --batch-size one" \
+    $limited --activations dense --batch-size 8 --base-bits 8 --memory-limit 100000
 expect 2 "--values needs --activations paper, pruned or compact-pruned" \
     $small --plan --values int8 --memory-limit "$bits4"
 expect 5 "activations exact, batch 32 take $exact bytes; without --activations or --batch-size one" \

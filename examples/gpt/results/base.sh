@@ -13,7 +13,7 @@ trap 'rm -rf "$folder"' EXIT
 plan() {
     local name=$1
     shift
-    for bits in 32 16 8 4; do
+    for bits in 32 16 8 4 nf4; do
         "$bin/gpt-train" "$@" --data generated --context 512 --batch-size 1 --train-limit 8 --test-limit 8 --lora 16 \
             --base-bits $bits --activations least --precision bf16 --plan |
             awk -v row="$name,$bits" '/^parameters / { weights = $2 } /^peak of everything / { all = $4 } END { print row "," weights "," all }'

@@ -1,5 +1,5 @@
-/* --memory-limit: the mildest preset, or the largest batch, whose plan fits. auto_keep.h chooses
- * tensor by tensor. */
+/* --memory-limit: the most bits of frozen weights, with them the mildest preset, or the largest
+ * batch, whose plan fits. auto_keep.h chooses tensor by tensor. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,22 +11,30 @@ typedef struct search {
     session *in; /* of the run */
     const clprune_device_info *device;
     options wanted; /* as they were given */
-    bool preset_open, batch_open;
-    uint64_t bytes; /* of the smallest plan; 0: none yet */
-    options least;  /* of that plan */
+    bool preset_open, batch_open, base_open;
+    size_t presets, bases; /* to try: rungs of the ladder, positions in options_base_bits */
+    uint64_t bytes;        /* of the smallest plan; 0: none yet */
+    options least;         /* of that plan */
 } search;
 
-/* Sets the options to a rung of the ladder. False if the rung is to be skipped: with a given
- * --code-bits, rungs of a quantising preset except its last. */
+/* Sets the options to a rung of the ladder, which begins anew with fewer bits of frozen weights:
+ * their errors are the model's, those of codes of activations noise of gradients. False if the rung
+ * is to be skipped: with a given --code-bits, rungs of a quantising preset except its last. */
 static bool take_rung(search *s, size_t rung)
 {
     options *o = s->in->options;
+    *o = s->wanted;
+    if (s->base_open)
+        o->base_bits = rung / s->presets;
+    session_set_base(s->in);
+    rung %= s->presets;
+    if (!s->preset_open)
+        return true;
     const keep_presets *presets = s->in->type->presets;
     const size_t preset = keep_preset_named(presets, presets->ladder[rung].preset);
     const bool quantises = keep_preset_has(presets, preset, KEEP_QUANTISED),
                last = rung + 1 == presets->rungs ||
                       strcmp(presets->ladder[rung + 1].preset, presets->ladder[rung].preset) != 0;
-    *o = s->wanted;
     o->activations = preset;
     if (quantises && !options_given(o, "code-bits"))
         options_set_quantised_bits(o, presets->ladder[rung].code_bits);
@@ -92,15 +100,16 @@ static bool largest_batch(search *s, memory_plan *plan, bool *fits, fault *f)
     return true;
 }
 
-/* Finds the largest batch of any rung, and of equal ones the mildest. It may not be the last
- * rung's: codes and their workspace may take more than the tensors of a few images. */
+/* Finds the largest batch of any rung with the fewest bits of frozen weights, and of equal ones the
+ * mildest. It may not be the last rung's: codes and their workspace may take more than the tensors
+ * of a few images. */
 static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
 {
-    if (!s->preset_open)
+    if (!s->preset_open && !s->base_open)
         return largest_batch(s, plan, fits, f);
     uint64_t best = 0;
     options chosen = *s->in->options;
-    for (size_t rung = 0; rung < s->in->type->presets->rungs; ++rung) {
+    for (size_t rung = (s->bases - 1) * s->presets; rung < s->bases * s->presets; ++rung) {
         memory_plan found = {0};
         if (!take_rung(s, rung))
             continue;
@@ -118,6 +127,7 @@ static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
         }
     }
     *s->in->options = chosen;
+    session_set_base(s->in);
     *fits = best > 0;
     return true;
 }
@@ -134,6 +144,8 @@ static void choice_text(const options *o, char *text, size_t size)
             options_values[o->values]);
     else
         (void)snprintf(text, size, "%s", options_preset(o));
+    if (o->lora != NULL || o->train != NULL)
+        options_append(text, size, ", base bits %s", options_base_bits[o->base_bits]);
 }
 
 static void say_choice(const search *s, uint64_t bytes)
@@ -151,11 +163,11 @@ static void say_choice(const search *s, uint64_t bytes)
  * the least value there is, nor one that others need. True if there is one of the latter. */
 static bool fixed_by(const options *o, char *text, size_t size)
 {
-    static const char *const names[] = {"activations", "code-bits", "batch-size"};
+    static const char *const names[] = {"base-bits", "activations", "code-bits", "batch-size"};
     const keep_presets *presets = o->model->presets;
     const keep_rung *last = presets->rungs > 0 ? &presets->ladder[presets->rungs - 1] : NULL;
     const bool fewest = last == NULL || options_quantised_bits(o) <= last->code_bits;
-    const bool least[] = {
+    const bool least[] = {options_base_bits[o->base_bits + 1] == NULL,
         last == NULL || (fewest && o->activations == keep_preset_named(presets, last->preset)),
         fewest || !keep_preset_has(presets, o->activations, KEEP_QUANTISED), o->batch_size == 1};
     bool needed = false;
@@ -203,14 +215,29 @@ bool memory_plan_choose(session *in, const clprune_device_info *device, memory_p
         .device = device,
         .wanted = *o,
         .preset_open = o->resume == NULL && !options_given(o, "activations") && rungs > 0,
-        .batch_open = o->resume == NULL && !options_given(o, "batch-size")};
+        .batch_open = o->resume == NULL && !options_given(o, "batch-size"),
+        .base_open = o->resume == NULL && (o->lora != NULL || o->train != NULL) &&
+                     !options_given(o, "base-bits")};
     bool fits = false;
+    s.presets = s.preset_open ? rungs : 1;
+    for (s.bases = 1; s.base_open && options_base_bits[s.bases] != NULL;)
+        ++s.bases;
     *plan = (memory_plan){0};
-    if (!s.preset_open && !s.batch_open && !try_plan(&s, plan, &fits, f))
+    const bool open = s.preset_open || s.base_open;
+    if (!open && !s.batch_open && !try_plan(&s, plan, &fits, f))
         return false;
-    for (size_t rung = 0; s.preset_open && rung < rungs && !fits; ++rung)
-        if (take_rung(&s, rung) && !try_plan(&s, plan, &fits, f))
+    for (size_t rung = 0; open && rung < s.bases * s.presets && !fits; ++rung) {
+        fault wrong = {0};
+        if (!take_rung(&s, rung) || try_plan(&s, plan, &fits, &wrong))
+            continue;
+        if (o->base_bits == 0 || !plan->refused) {
+            *f = wrong;
             return false;
+        }
+        s.bases = 1; /* the model has no frozen weights that may have fewer */
+    }
+    if (open && !fits)
+        (void)take_rung(&s, 0);
     if (!fits && s.batch_open && !shrink_batch(&s, plan, &fits, f))
         return false;
     if (!fits)

@@ -59,7 +59,8 @@ const char *net_tune_build(
         clprune_net_train_only(net, patterns, count);
     if (sizes->base != CLPRUNE_VALUES_FP32)
         clprune_net_store_frozen(net, "*", sizes->base);
-    for (size_t k = 0; k < 2 && sizes->base == CLPRUNE_VALUES_CODES4; ++k) {
+    const bool four = sizes->base == CLPRUNE_VALUES_CODES4 || sizes->base == CLPRUNE_VALUES_NF4;
+    for (size_t k = 0; k < 2 && four; ++k) {
         bool frozen = sizes->tables[k] != NULL;
         for (size_t i = 0; i < count && frozen; ++i)
             frozen = fnmatch(patterns[i], sizes->tables[k], 0) != 0;

@@ -224,7 +224,7 @@ extern const char *const options_rotate[];      /* no, yes */
 extern const char *const options_chat[];        /* no, yes */
 extern const char *const options_reduce_bits[]; /* 32, 8 */
 extern const char *const options_stores[];      /* fp32, bf16 */
-extern const char *const options_base_bits[];   /* 32, 16, 8, 4 */
+extern const char *const options_base_bits[];   /* 32, 16, 8, 4, nf4 */
 const char *const *options_optimizers(void);    /* by clprune_optimizer_describe */
 extern const char *const options_schedules[];   /* by options_schedule */
 extern const char *const options_borders[];     /* black, reflect */

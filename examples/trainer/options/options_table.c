@@ -22,7 +22,7 @@ const char *const options_rotate[] = {"no", "yes", NULL};
 const char *const options_chat[] = {"no", "yes", NULL};
 const char *const options_reduce_bits[] = {"32", "8", NULL};
 const char *const options_stores[] = {"fp32", "bf16", NULL};
-const char *const options_base_bits[] = {"32", "16", "8", "4", NULL};
+const char *const options_base_bits[] = {"32", "16", "8", "4", "nf4", NULL};
 const char *const options_schedules[] = {"cosine", "step", "linear", NULL};
 const char *const options_borders[] = {"black", "reflect", NULL};
 const char *const options_mirrors[] = {"drawn", "alternate", NULL};
@@ -232,9 +232,9 @@ static const option_row rows[] = {
     CHOICE("base-bits", OPTION_MATCH, base_bits, options_base_bits, "N",
         "bits of frozen weights of linear layers, embeddings and heads: 32 (the default), 16 "
         "(bf16), "
-        "or codes of 8 or 4 with a scale and a zero for 64 inputs; with 4, embeddings of tokens "
-        "have "
-        "8; needs --lora or --train"),
+        "or codes of 8 or 4 with a scale and a zero for 64 inputs, or nf4 (QLoRA, arXiv "
+        "2305.14314), 4 bits with a scale that is a code itself; with 4 and nf4, embeddings of "
+        "tokens have 8; needs --lora or --train"),
     COUNT("epochs", OPTION_CHANGE, epochs, 1, OPTIONS_EPOCHS_MOST, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     COUNT("micro-batches", OPTION_TAKE, micro_batches, 1, 65536,
@@ -382,7 +382,8 @@ static const option_row rows[] = {
     BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
         "limit of device memory, such as 1500M (K, M or G): take the mildest preset that fits, or, "
         "with "
-        "--activations, the largest batch; says which. Needed by --activations auto"),
+        "--activations, the largest batch; with --lora or --train also --base-bits, as many as "
+        "fit; says which. Needed by --activations auto"),
     FLAG("plan", OPTION_PROCESS, plan,
         "print the device memory of each part of a step and exit; needs no device, but for "
         "--activations auto"),

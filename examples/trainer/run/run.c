@@ -132,7 +132,10 @@ static bool choose_for_all(
         at->rank = 0;
         memory_plan_close(plan);
     }
-    if (!run_ranks_share_choice(o, chosen, f) || !memory_plan_make(s, device, plan, f))
+    if (!run_ranks_share_choice(o, chosen, f))
+        return false;
+    session_set_base(s);
+    if (!memory_plan_make(s, device, plan, f))
         return false;
     if (memory_plan_bytes(plan) <= o->memory_limit)
         return true;

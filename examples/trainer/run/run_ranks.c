@@ -298,7 +298,7 @@ bool run_ranks_agree(const options *o, bool parsed, fault *f)
 /* A choice as a message. */
 typedef struct choice {
     uint64_t code; /* CODE_OK, or why there is none */
-    uint64_t activations, code_bits, batch_size;
+    uint64_t activations, code_bits, batch_size, base_bits;
     uint64_t text; /* bytes of keep_text, its end among them; 0: there is none */
 } choice;
 
@@ -323,6 +323,7 @@ bool run_ranks_share_choice(options *o, bool chosen, fault *f)
         .activations = o->activations,
         .code_bits = o->code_bits,
         .batch_size = o->batch_size,
+        .base_bits = o->base_bits,
         .text = o->keep_text != NULL ? strlen(o->keep_text) + 1 : 0};
     fault lost = {0};
     if (!r->call->broadcast(r->group, &c, sizeof c, &lost)) {
@@ -336,6 +337,7 @@ bool run_ranks_share_choice(options *o, bool chosen, fault *f)
     o->activations = (size_t)c.activations;
     o->code_bits = (size_t)c.code_bits;
     o->batch_size = c.batch_size;
+    o->base_bits = (size_t)c.base_bits;
     options_settle(o);
     return c.text == 0 || share_text(o, (size_t)c.text, f);
 }

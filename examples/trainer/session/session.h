@@ -79,6 +79,9 @@ typedef struct session {
  * opens no device. On failure the caller still closes *s and *c. */
 bool session_prepare(session *s, checkpoint *c, fault *f);
 
+/* After a change of options->base_bits in a prepared session without a model. */
+void session_set_base(session *s);
+
 /* Another session of the same options, data and sizes, without context, model and feed. */
 session session_beside(const session *s);
 

@@ -155,8 +155,13 @@ static bool open_data(session *s, const checkpoint *c, fault *f)
 }
 
 /* Of options_base_bits. */
-static const clprune_value_type base_types[] = {
-    CLPRUNE_VALUES_FP32, CLPRUNE_VALUES_BF16, CLPRUNE_VALUES_CODES8, CLPRUNE_VALUES_CODES4};
+static const clprune_value_type base_types[] = {CLPRUNE_VALUES_FP32, CLPRUNE_VALUES_BF16,
+    CLPRUNE_VALUES_CODES8, CLPRUNE_VALUES_CODES4, CLPRUNE_VALUES_NF4};
+
+void session_set_base(session *s)
+{
+    s->sizes.base = base_types[s->options->base_bits];
+}
 
 static bool choose_sizes(session *s, fault *f)
 {

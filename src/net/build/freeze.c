@@ -92,7 +92,8 @@ void clprune_net_store_frozen(clprune_net *net, const char *pattern, clprune_val
         return;
     if (!clprune__is_mat_type(type))
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "clprune_net_store_frozen: type %d, expected FP32, BF16, CODES8 or CODES4", (int)type);
+            "clprune_net_store_frozen: type %d, expected FP32, BF16, CODES8, CODES4 or NF4",
+            (int)type);
     for (size_t i = 0; i < net->graph.params_count && !net->settled; ++i) {
         const clprune__net_param *param = &net->graph.params[i];
         const size_t of = param->tied != 0 ? param->tied - 1 : i;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checked.h"
 #include "net/build/append.h"
 #include "net/net_private.h"
 #include "runtime/context/check.h"
@@ -129,13 +130,13 @@ static clprune_status create_grads(clprune_net *net)
 /* A NaN that no arithmetic makes: the first element of a parameter that nobody has written. */
 static const uint32_t unwritten = UINT32_C(0x7fc1eaf5);
 
-/* Of codes the last word of a row, which has a group's zero. */
+/* Of codes the first word behind them, which has a zero. */
 static clprune_mat first_of(const clprune_net *net, size_t param)
 {
     const clprune_mat value = net->body.tensors[param].value;
     const clprune_mat words = clprune_mat_words(value);
-    const size_t last = clprune__code_bits(value) > 0 ? words.cols - 1 : 0;
-    return (clprune_mat){words.buffer, words.offset + last, 1, 1, 1, CLPRUNE_VALUES_FP32};
+    const size_t codes = clprune__ceil_div(value.cols, 16) * clprune__code_bits(value) / 2;
+    return (clprune_mat){words.buffer, words.offset + codes, 1, 1, 1, CLPRUNE_VALUES_FP32};
 }
 
 /* Frozen weights that are no floats, each in a buffer of its own. */

@@ -16,6 +16,7 @@ static const clprune__kernel_def dequantise_add_kernel = {"codes/dequantise.cl",
 static const clprune__kernel_def dequantise_rotated_kernel = {
     "codes/dequantise_rotated.cl", "dequantise_rotated"};
 static const clprune__kernel_def quantise_bf16_kernel = {"codes/quantise_bf16.cl", "quantise_bf16"};
+static const clprune__kernel_def quantise_nf4_kernel = {"codes/quantise_nf4.cl", "quantise_nf4"};
 
 /* Codes of this many bits are bf16. */
 enum { BF16_BITS = 16 };
@@ -31,7 +32,9 @@ static size_t code_words(const clprune__quantised_desc *desc)
 
 static size_t group_words(const clprune__quantised_desc *desc)
 {
-    return desc->bits == BF16_BITS ? 0 : clprune__ceil_div(desc->cols, desc->group);
+    return desc->nf4                 ? clprune__nf4_words(desc->cols)
+           : desc->bits == BF16_BITS ? 0
+                                     : clprune__ceil_div(desc->cols, desc->group);
 }
 
 static clprune_status check_desc(clprune_context *context, const clprune__quantised_desc *desc)
@@ -89,7 +92,8 @@ clprune_status clprune__quantised_view(
 {
     const unsigned bits = clprune__code_bits(mat);
     if (bits > 0) {
-        const clprune__quantised_desc desc = {mat.rows, mat.cols, bits, CLPRUNE__CODES_GROUP};
+        const clprune__quantised_desc desc = {
+            mat.rows, mat.cols, bits, CLPRUNE__CODES_GROUP, .nf4 = mat.type == CLPRUNE_VALUES_NF4};
         *q = (clprune__quantised){.desc = desc, .codes = mat, .groups = mat};
         q->codes.cols = code_words(&desc);
         q->groups.cols = group_words(&desc);
@@ -142,6 +146,8 @@ void clprune__quantised_defines(const clprune__quantised *q, clprune__defines *d
     clprune__define(defines, "BITS", q->desc.bits);
     if (q->desc.bits != BF16_BITS)
         clprune__define(defines, "GROUP", q->desc.group);
+    if (q->desc.nf4)
+        clprune__define(defines, "NF4", 1);
 }
 
 void clprune__arg_quantised(clprune__launch *launch, const clprune__quantised *q)
@@ -158,17 +164,24 @@ static clprune_status check_dense(
     return clprune__check_quantised_apart(context, name, dense, q);
 }
 
-/* Without products of bf16, the conversion in OpenCL C. */
-static clprune_status round_to_bf16(
+/* Without products of bf16, the conversion in OpenCL C; or to NF4. */
+static clprune_status round_values(
     clprune_context *context, clprune_mat x, const clprune__quantised *q, cl_event *event)
 {
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__defines defines = {0};
-    clprune__quantised_defines(q, &defines);
     clprune__define(&defines, "LOCAL", plan.local);
-    clprune__rounding_define(context, &defines);
+    if (q->desc.nf4) { /* those of the scales */
+        clprune__define(&defines, "BITS", 8);
+        clprune__define(&defines, "GROUP", CLPRUNE__NF4_SCALES);
+        clprune__define(&defines, "STOCHASTIC", 0);
+    } else {
+        clprune__quantised_defines(q, &defines);
+        clprune__rounding_define(context, &defines);
+    }
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &quantise_bf16_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(
+        context, q->desc.nf4 ? &quantise_nf4_kernel : &quantise_bf16_kernel, &defines, &launch));
     launch.least_group = 1;
     ARG_ULONGS(&launch, plan.group_rows, x.rows, x.cols);
     clprune__arg_mat(&launch, x);
@@ -185,8 +198,8 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
     REQUIRE(clprune__mul(sample_rows, x.cols, &elements) && elements <= UINT32_MAX,
         CLPRUNE_SIZE_OVERFLOW, "samples are %zu x %zu, expected fewer than 2^32 elements",
         sample_rows, x.cols);
-    if (q->desc.bits == BF16_BITS)
-        return round_to_bf16(context, x, q, event);
+    if (q->desc.bits == BF16_BITS || q->desc.nf4)
+        return round_values(context, x, q, event);
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__defines defines = {0};
     clprune__quantised_defines(q, &defines);

@@ -15,6 +15,7 @@ typedef struct clprune__quantised_desc {
     size_t group;      /* columns that share scale and zero: a multiple of 16, 16 to 256. Not read
                           with 16 bits, which have no groups */
     bool rotated;      /* the codes are those of x R (rotate_private.h); not with 16 bits */
+    bool nf4;          /* CLPRUNE_VALUES_NF4, with 4 bits in groups of 64; not rotated */
 } clprune__quantised_desc;
 
 /* A quantised rows x cols matrix: element c of a row is zero + scale * code, rounded once to fp32,
@@ -47,7 +48,10 @@ typedef struct clprune__quantised_desc {
  * up, so that all values lie between the first code, 0, and the last; and magnitudes of x above
  * 2^118 are taken for 2^118. Reading gives q R^T, which is linear in q, so unbiased where q is; its
  * errors have the same sum of squares as those of q. An Inf or a NaN in x makes its group read as
- * NaN. */
+ * NaN.
+ *
+ * With `nf4` an element is scale * level[code], the groups of each 256 * 64 columns are one word, as
+ * that of a group of 8 bits, and a byte for each scale: cl/codes/quantise_nf4.cl. */
 typedef struct clprune__quantised {
     clprune__quantised_desc desc;
     clprune_mat codes, groups;
@@ -81,7 +85,7 @@ clprune__quantised clprune__quantised_rows(const clprune__quantised *q, size_t f
 /* q = x. x: rows x cols, apart from q. seed: NULL rounds to the nearest; else stochastic, by a hash
  * of *seed, sample and position in the sample. Row 0 of x is the first row of sample `first`, and a
  * sample has sample_rows rows (> 0, sample_rows * cols < 2^32); any split of a batch gives the same
- * codes. */
+ * codes. With nf4 the seed is NULL. */
 clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed, size_t sample_rows,
     size_t first, clprune_mat x, const clprune__quantised *q, cl_event *event);
 

@@ -8,7 +8,14 @@
 
 unsigned clprune__code_bits(clprune_mat mat)
 {
-    return mat.type == CLPRUNE_VALUES_CODES8 ? 8 : mat.type == CLPRUNE_VALUES_CODES4 ? 4 : 0;
+    const bool four = mat.type == CLPRUNE_VALUES_CODES4 || mat.type == CLPRUNE_VALUES_NF4;
+    return mat.type == CLPRUNE_VALUES_CODES8 ? 8 : four ? 4 : 0;
+}
+
+size_t clprune__nf4_words(size_t cols)
+{
+    const size_t groups = clprune__ceil_div(cols, CLPRUNE__CODES_GROUP);
+    return clprune__ceil_div(groups, CLPRUNE__NF4_SCALES) + clprune__ceil_div(groups, 4);
 }
 
 clprune_mat clprune__mat_units(clprune_mat mat)
@@ -16,8 +23,10 @@ clprune_mat clprune__mat_units(clprune_mat mat)
     const size_t bits = clprune__code_bits(mat);
     if (bits == 0)
         return mat;
-    mat.cols = clprune__ceil_div(mat.cols, 16) * (bits / 2) +
-               clprune__ceil_div(mat.cols, CLPRUNE__CODES_GROUP);
+    const size_t scales = mat.type == CLPRUNE_VALUES_NF4
+                              ? clprune__nf4_words(mat.cols)
+                              : clprune__ceil_div(mat.cols, CLPRUNE__CODES_GROUP);
+    mat.cols = clprune__ceil_div(mat.cols, 16) * (bits / 2) + scales;
     mat.type = CLPRUNE_VALUES_FP32;
     return mat;
 }
@@ -232,7 +241,7 @@ clprune_status clprune__check_batch(clprune_context *context, size_t batch, clpr
 bool clprune__is_mat_type(clprune_value_type type)
 {
     return type == CLPRUNE_VALUES_FP32 || type == CLPRUNE_VALUES_BF16 ||
-           type == CLPRUNE_VALUES_CODES8 || type == CLPRUNE_VALUES_CODES4;
+           clprune__code_bits((clprune_mat){.type = type}) > 0;
 }
 
 clprune_status clprune__check_reserved(

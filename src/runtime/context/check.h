@@ -71,7 +71,7 @@ clprune_status clprune__check_operands(
 /* Fails unless the rows of x are those of `batch` samples; without samples there are none. */
 clprune_status clprune__check_batch(clprune_context *context, size_t batch, clprune_mat x);
 
-/* Whether matrices may have elements of a type: FP32, BF16, CODES8 or CODES4. */
+/* Whether matrices may have elements of a type: FP32, BF16, CODES8, CODES4 or NF4. */
 bool clprune__is_mat_type(clprune_value_type type);
 
 /* Fails unless all `bytes` of a struct's reserved fields are zero. `name` names the struct in the
@@ -87,8 +87,12 @@ bool clprune__same_mat(clprune_mat a, clprune_mat b);
 clprune_status clprune__is_in_place(
     clprune_context *context, clprune_mat a, clprune_mat b, bool *same);
 
-/* Columns of a matrix of codes that share a word of scale and zero. */
-enum { CLPRUNE__CODES_GROUP = 64 };
+/* Columns of a matrix of codes that share a scale; of NF4, such groups whose scales share a word.
+ */
+enum { CLPRUNE__CODES_GROUP = 64, CLPRUNE__NF4_SCALES = 256 };
+
+/* Words of the scales of a row of NF4. */
+size_t clprune__nf4_words(size_t cols);
 
 /* Bits of its codes; 0: it has none. */
 unsigned clprune__code_bits(clprune_mat mat);

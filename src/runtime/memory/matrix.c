@@ -27,7 +27,7 @@ static clprune_status create(clprune_context *context, clprune_memory_category c
     REQUIRE(mat != NULL, CLPRUNE_INVALID_ARGUMENT, "mat is NULL");
     clprune_mat made = {NULL, 0, rows, cols, cols, type};
     REQUIRE(clprune__is_mat_type(type), CLPRUNE_INVALID_ARGUMENT,
-        "a matrix of type %d, expected FP32, BF16, CODES8 or CODES4", (int)type);
+        "a matrix of type %d, expected FP32, BF16, CODES8, CODES4 or NF4", (int)type);
     made.ld = clprune__mat_units(made).cols;
     size_t bytes;
     REQUIRE((rows == 0 || cols <= SIZE_MAX / sizeof(float)) &&
