@@ -28,6 +28,7 @@
  *   gate.h permute.h        features of a sample times numbers: squeeze-and-excitation; elements in
  *                           another order
  *   attention.h             attention, whose scores are never in memory
+ *   softmax.h               the softmax of each row, for attention in other shapes
  *   embedding.h positions.h rotary.h   tokens: rows of a table, learned and rotary positions
  *   token_loss.h            the loss of each token, also of a large vocabulary
  *   rms_norm.h swiglu.h     normalisation without a mean; gated units
@@ -114,6 +115,7 @@
 #include "clprune/saved.h"
 #include "clprune/saved_host.h"
 #include "clprune/schedule.h"
+#include "clprune/softmax.h"
 #include "clprune/status.h"
 #include "clprune/swiglu.h"
 #include "clprune/token_loss.h"

@@ -327,6 +327,26 @@ CLPRUNE_API clprune_net_value clprune_net_attention(
  * rate: of dropout of the probabilities. Not with data->lengths. */
 CLPRUNE_API clprune_net_value clprune_net_cross_attention(clprune_net *net, const char *name,
     clprune_net_value q, clprune_net_value kv, size_t heads, size_t kv_heads, float rate);
+/* Products of two values, for attention in a shape that clprune_net_attention does not have, of
+ * which products and probabilities are then kept. A sample is `parts` parts, each so many of its
+ * rows, such as windows, and a part `heads` matrices. Zero-initialise, then set the fields that you
+ * need. */
+typedef struct clprune_net_products {
+    size_t parts, heads; /* 0: 1. They are as many of a as of b and y */
+    bool transpose_a, transpose_b;
+    /* The matrices of a part's heads lie below each other, as rows of a; else side by side, as its
+       columns, where clprune_net_linear puts the heads of q, k and v. */
+    bool a_below, b_below, y_below;
+    float factor;         /* 0: 1 */
+    uint64_t reserved[2]; /* zeros */
+} clprune_net_products;
+/* y = factor * op(a) * op(b) for each head of each part of each sample; op transposes its matrix if
+ * the flag is set. a and b may be the same value. Not with data->lengths. */
+CLPRUNE_API clprune_net_value clprune_net_product(clprune_net *net, const char *name,
+    clprune_net_value a, clprune_net_value b, const clprune_net_products *products);
+/* The softmax of each row over its features (clprune/softmax.h). */
+CLPRUNE_API clprune_net_value clprune_net_softmax(
+    clprune_net *net, const char *name, clprune_net_value x);
 /* The mean of each sample's rows: global average pooling. */
 CLPRUNE_API clprune_net_value clprune_net_mean(
     clprune_net *net, const char *name, clprune_net_value x);

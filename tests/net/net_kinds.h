@@ -21,6 +21,8 @@ static const clprune_permute_desc kind_order = {3, {4, 2, 8}, {1, 2, 0}}; /* of 
 static const clprune_extent kind_grid = {0, 0};
 static const clprune_net_angles kind_angles = {
     .pairs = 1, .frequencies = (const double[]){0.5}, .factor = 1.5f, .adjacent = true};
+static const clprune_net_products kind_products = {
+    .parts = 2, .heads = 2, .transpose_b = true, .y_below = true, .factor = 0.5f};
 static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1, .cap = 2};
 
 /* clprune_net_NAME(net, name, ...); x is an image of even sides of 8 features, or a multiple. */
@@ -66,6 +68,8 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1, .cap = 2};
     KIND(flatten, x)                                                                               \
     KIND(attention, x, &kind_attn)                                                                 \
     KIND(cross_attention, x, x, 2, 1, 0)                                                           \
+    KIND(product, x, x, &kind_products)                                                            \
+    KIND(softmax, x)                                                                               \
     KIND(positions, x)                                                                             \
     KIND(positions_of, x, 0, 1, 3)                                                                 \
     KIND(class_token, x)                                                                           \

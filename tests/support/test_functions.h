@@ -180,6 +180,9 @@ CALL(gate_add, clprune_gate_backward(CONTEXT, BATCH, 1, m[0], m[1], m[2], m[3], 
 CALL(response, clprune_response_forward(CONTEXT, BATCH, 1e-6f, m[0], m[1], EVENT))
 CALL(response_back, clprune_response_backward(CONTEXT, BATCH, 1e-6f, 0, m[0], m[1], m[2], EVENT))
 CALL(response_add, clprune_response_backward(CONTEXT, BATCH, 1e-6f, 1, m[0], m[1], m[2], EVENT))
+CALL(softmax, clprune_softmax_forward(CONTEXT, m[0], m[1], EVENT))
+CALL(softmax_back, clprune_softmax_backward(CONTEXT, 0, m[0], m[1], m[2], EVENT))
+CALL(softmax_add, clprune_softmax_backward(CONTEXT, 1, m[0], m[1], m[2], EVENT))
 CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(cross_entropy,
     clprune_cross_entropy_forward(CONTEXT, 0.1f, m[0], INTS(1), m[2], m[3], m[4], EVENT))
@@ -564,6 +567,11 @@ static const function functions[] = {
         {{"x", ROWS, COLS, FREE}, {"dy", BATCH, COLS}, {"dx", ROWS, COLS, OUTPUT}}},
     {"response_backward, added", call_response_add,
         {{"x", ROWS, COLS, FREE}, {"dy", BATCH, COLS}, {"dx", ROWS, COLS, OUTPUT}}},
+    {"softmax_forward", call_softmax, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
+    {"softmax_backward", call_softmax_back,
+        {{"y", ROWS, COLS, FREE}, {"dy", WHOLE}, {"dx", RESULT(2)}}},
+    {"softmax_backward, added", call_softmax_add,
+        {{"y", ROWS, COLS, FREE}, {"dy", WHOLE}, {"dx", ROWS, COLS, OUTPUT}}},
     {"token_mean_forward", call_token_mean,
         {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
     {"token_mean_backward", call_token_mean_back,

@@ -73,6 +73,7 @@ struct clprune__net_layer {
         clprune__net_rotary rotary;
         clprune__net_heads heads;
         clprune__net_part part; /* concat, slice */
+        clprune_net_products products;
         clprune_permute_desc permute;
         struct {
             size_t at[4], words; /* of `table` */

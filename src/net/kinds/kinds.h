@@ -101,6 +101,8 @@ static inline clprune_status clprune__net_create_table(const clprune__net_graph 
     WAYS(response_ways)                                                                            \
     WAYS(attention_ways)                                                                           \
     WAYS(cross_attention_ways)                                                                     \
+    WAYS(products_ways)                                                                            \
+    WAYS(softmax_ways)                                                                             \
     WAYS(token_ways)                                                                               \
     WAYS(rotary_ways)                                                                              \
     WAYS(lora_ways)
