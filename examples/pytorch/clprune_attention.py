@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import operator
 from typing import Any, Container, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -11,21 +12,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
 
-from clprune_layers import Layers
+from clprune_products import Products
 from clprune_program import FLOATS, Attention, Axis, Extent, Layer
-from clprune_views import (Angles, Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, hides_later, theta_of)
+from clprune_views import (
+    Angles, Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, hides_later, permuted, theta_of)
 
 __all__ = ["Attentions"]
 
 
-class Attentions(Layers):
+class Attentions(Products):
     def attention(self, x: Value, qkv: Sequence[Optional[Constant]],
                   proj: Sequence[Optional[Constant]], heads: int, rate: float,
                   causal: bool = False, masked: bool = False, window: int = 0,
-                  biases: Sequence[Constant] = ()) -> Value:
-        """Self-attention with its linear layers: (weight, bias) each."""
+                  biases: Sequence[Constant] = (), cosines: Optional[Constant] = None) -> Value:
+        """Self-attention with its linear layers: (weight, bias) each. cosines: of Swin V2, the logarithm of each head's scale."""
         x = self._use(x, True)
         self._features_last(x, "attention")
+        axes = x.axes
+        if "".join(axes[:-1]) == x.rows and x.windows == 1:
+            x = dataclasses.replace(x, axes=(x.rows, "C"))
         if len(x.axes) != 2:
             raise NotSupported("attention over a tensor that is not (N, T, C)")
         window = x.size(x.axes[0]) if x.windows > 1 else window
@@ -35,13 +40,40 @@ class Attentions(Layers):
             layers.append(Layer("linear", full, (x.layer,), (out,)))
             x = dataclasses.replace(x, layer=len(layers) - 1, sizes={**x.sizes, "C": out})
             self._param(f"{full}.weight", weight)
-            self._param(f"{full}.bias", bias, torch.zeros(out, **FLOATS))
+            apart = cosines is not None and name == "qkv"
+            self._param(f"{full}.bias", None if apart else bias, torch.zeros(out, **FLOATS))
+            if apart:
+                x = dataclasses.replace(x, layer=self._cosines(x, bias, heads, cosines))
             if name == "qkv":
                 self.attentions += 1
                 self.masked += masked
                 layer = self._core(x.layer, Attention(heads, rate, causal, window=window), x.size(x.rows), biases)
                 x = dataclasses.replace(x, layer=layer, sizes={**x.sizes, "C": out // 3})
-        return x
+        return dataclasses.replace(x, axes=axes)
+
+    def _cosines(self, x: Value, bias: Optional[Constant], heads: int, scale: Constant) -> int:
+        """q, k and v of Swin V2: q and k have norm 1, q times its head's scale; keys have no bias."""
+        out, layer = x.sizes["C"] // 3, None
+        features = out // heads
+        norm = torch.full((features,), features ** -0.5)
+        gain = (("clamp", (None, math.log(100.0))), ("exp", ()), ("mul", (features ** 0.5,)), ("reshape", (-1, 1)),
+                ("expand", (heads, features)), ("reshape", (-1,)))
+        scales = scale.value.detach()
+        for step, args in gain:
+            scales = getattr(scales, step)(*args)
+        for part in range(3):
+            of = Value(self._push("slice", (x.layer,), Axis.FEATURES, part * out, out), ("C",), {"C": out})
+            if bias is not None and part != 1:
+                of = self._affine(None, dataclasses.replace(bias, value=bias.value[part * out:(part + 1) * out], then=(
+                    *bias.then, ("narrow", (0, part * out, out)))), of)
+            if part < 2:
+                view = View(of.layer, ("N", "T", "a", "b"), {"N": 1, "T": 1, "a": heads, "b": features}, "T", "ab")
+                of = dataclasses.replace(of, layer=self.head_norm(view, None, 1e-24 / features, norm).layer)
+            if part == 0:
+                of = self._affine(dataclasses.replace(scale, value=scales.requires_grad_(scale.value.requires_grad),
+                                                      then=(*scale.then, *gain)), None, of)
+            layer = of.layer if layer is None else self._push("concat", (layer, of.layer), Axis.FEATURES)
+        return layer
 
     def shifted_window_attention(
             self, x: Value, qkv_weight: Constant, proj_weight: Constant, relative_position_bias: Constant,
@@ -50,8 +82,8 @@ class Attentions(Layers):
             logit_scale: Optional[Constant] = None, training: bool = True) -> Value:
         """torchvision's: padded to whole windows, rolled, cut into windows, and back."""
         x = self._use(x)
-        if x.axes != ("H", "W", "C") or logit_scale is not None:
-            raise NotSupported("attention in windows of (N, C, H, W), or of cosines")
+        if x.axes != ("H", "W", "C"):
+            raise NotSupported("attention in windows of (N, C, H, W)")
         sides = x.sizes["H"], x.sizes["W"]
         (tall, wide), counts = window_size, [-(-side // window) for side, window in zip(sides, window_size)]
         height, width = tall * counts[0], wide * counts[1]
@@ -70,7 +102,7 @@ class Attentions(Layers):
                            x.sizes["C"], Extent(0, 0))
         y = self.attention(Value(layer, ("T", "C"), {"T": height * width, "C": x.sizes["C"]}), (qkv_weight, qkv_bias),
                            (proj_weight, proj_bias), num_heads, attention_dropout if training else 0.0,
-                           window=tall * wide, biases=biases)
+                           window=tall * wide, biases=biases, cosines=logit_scale)
         layer = self._push("permute", (y.layer,), Order((*counts, tall, wide, y.sizes["C"]), (0, 2, 1, 3, 4)), y.sizes["C"],
                            Extent(height, width))
         x = dataclasses.replace(x, layer=layer, sizes={"H": height, "W": width, "C": y.sizes["C"]})
@@ -160,8 +192,8 @@ class Attentions(Layers):
         plain, table = torch.zeros(windows, heads, rows, rows, dtype=torch.float64), None
         for constant in constants:
             names = self._parameters_of(constant)
-            if constant.mask or len(names) > 1 or names and table is not None:
-                raise NotSupported("a bias of attention that is computed from several parameters, or another one for each sample")
+            if constant.mask or names and table is not None:
+                raise NotSupported("a bias of attention that is another one for each sample, or several")
             if names:
                 table = constant, names[0]
             else:
@@ -170,6 +202,8 @@ class Attentions(Layers):
             bias, numbers = Bias.of_numbers(plain)
             return bias, None if numbers is None else Constant(None, numbers), False
         constant, name = table
+        if len(self._parameters_of(constant)) > 1 or constant.then:
+            return self._computed_bias(constant, plain, heads, rows, windows)
         tensor = self.named[name].detach()
 
         def with_table(values: Tensor) -> Tensor:
@@ -181,9 +215,23 @@ class Attentions(Layers):
             ids = (with_table(numbers) - zero).round().long()
             if int(ids.min()) < 0 or int(ids.max()) >= tensor.numel() or not self._alike(
                     name, with_table, lambda values: torch.where(zero <= -1e4, zero, values.flatten()[ids] + zero)):
-                raise NotSupported(f"a bias of attention that is not an entry of {name} for each query and key")
+                return self._computed_bias(constant, plain, heads, rows, windows)
         bias, transposed = Bias.of_table(ids, plain + zero, tensor.shape)
         return bias, Constant(name, self.named[name]), transposed
+
+    def _computed_bias(self, constant: Constant, plain: Tensor, heads: int, rows: int, windows: int
+                       ) -> Tuple[Bias, Optional[Constant], bool]:
+        """As a table of its own, which is computed from parameters."""
+        value = Bias.shaped(constant.value.detach(), heads, rows, windows, self.batch)
+        rest = None if not bool(plain.any()) else Bias.of_numbers(plain)[0]
+        if not bool((value == value[:1]).all()) or rest is not None and rest.index is not None:
+            raise NotSupported("a bias of attention of other numbers for each window")
+        shape, count = (heads, rows * rows), constant.value.numel()
+        steps = (("reshape", shape),) if count in (heads * rows * rows, self.batch * heads * rows * rows) else (
+            ("expand", (heads, rows, rows)), ("reshape", shape))
+        of = value[0].float().reshape(shape).requires_grad_(constant.value.requires_grad)
+        return Bias(rows * rows, torch.arange(rows * rows, dtype=torch.int32).view(rows, rows), rest and rest.mask), \
+            dataclasses.replace(constant, value=of, then=(*constant.then, *steps)), True
 
     def _core(self, layer: int, attention: Attention, rows: int, biases: Sequence[Constant]) -> int:
         """The layer of attention itself, over `rows` rows of a sample."""
@@ -196,15 +244,22 @@ class Attentions(Layers):
         if table is not None:
             ours, heads = f"{self.program.layers[layer].name}.table", attention.heads
             shape = (heads, attention.bias.entries) if transposed else (attention.bias.entries, heads)
-            self._param(ours, table if table.name else None, table.value, shape, (1, 0) if transposed else (0, 1))
+            self._param(ours, table if table.name or table.node is not None else None, table.value, shape, (1, 0) if transposed else (0, 1))
         return layer
 
     def matmul(self, a: Any, b: Any) -> Any:
         if isinstance(a, Scores):
-            return self._attend(a, Heads.of(self._view(b)))
+            return self._attend(a, self._view(b))
         if isinstance(a, (Value, View)) and isinstance(b, Constant) and b.value.dim() == 2:
             return self._of_matrix(a, b)
-        return Scores.of(Heads.of(self._view(a)), Heads.of(self._view(b), True), 1.0)
+        return self._scores_of(self._view(a), self._view(b), 1.0)
+
+    def _scores_of(self, a: View, b: View, scale: float) -> Union[Value, View, Scores]:
+        """A product that may be of queries and keys, which shows later; else it is one of any values."""
+        try:
+            return Scores.of(Heads.of(a), Heads.of(b, True), scale)
+        except NotSupported:
+            return self.product(a, b, scale)
 
     def _of_matrix(self, x: Any, b: Constant) -> Value:
         """A product with a parameter, or with one that is transposed."""
@@ -215,7 +270,9 @@ class Attentions(Layers):
                     names[0], lambda values: self._computed(b.node, {names[0]: values}, {}),
                     lambda values: values if transposed else values.t()):
                 return self.linear(x, Constant(names[0], p), None, transposed)
-        raise NotSupported("a product with a matrix that is no parameter")
+        if self._is_fixed(b) or not names and b.node is None:
+            raise NotSupported("a product with a matrix that is no parameter")
+        return self.linear(x, b, None, True)
 
     def baddbmm(self, input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Scores:
         if not isinstance(input, Constant) or beta != 1:
@@ -230,13 +287,16 @@ class Attentions(Layers):
             if (first[-1], out[-1]) == (second[-2], second[-1]) and isinstance(a, Scores):
                 return self.matmul(a, b)
             if (first[-1], out[-1]) == (second[-1], second[-2]):
-                return Scores.of(Heads.of(self._view(a)), Heads.of(self._view(b)), 1.0)
+                b = self._view(b)
+                return self._scores_of(self._view(a), permuted(b, [*range(len(b.groups) - 2), len(b.groups) - 1, len(b.groups) - 2]), 1.0)
         raise NotSupported(f"einsum of {equation!r}, unless it is a product in attention")
 
-    def softmax(self, x: Any, dim: Optional[int] = None, **_: Any) -> Scores:
-        if not isinstance(x, Scores) or dim is None or dim % self.result.dim() != self.result.dim() - 1:
-            raise NotSupported("softmax is supported over the scores of attention")
-        return dataclasses.replace(x, soft=True)
+    def softmax(self, x: Any, dim: Optional[int] = None, **_: Any) -> Any:
+        if dim is None:
+            raise NotSupported("a softmax without a dimension")
+        if isinstance(x, Scores) and not x.soft and dim % self.result.dim() == self.result.dim() - 1:
+            return dataclasses.replace(x, soft=True)
+        return self.softmax_of(x, dim)
 
     def masked_fill(self, x: Any, mask: Any, value: float) -> Scores:
         if not isinstance(x, Scores) or not isinstance(mask, Constant) or value > -1e4:
@@ -273,30 +333,52 @@ class Attentions(Layers):
     def scaled_dot_product_attention(
             self, q: Any, k: Any, v: Any, attn_mask: Optional[Constant] = None, dropout_p: float = 0.0,
             is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Union[Value, View]:
-        of = [Heads.of(self._view(x)) for x in (q, k, v)]
-        scores = Scores.of(of[0], of[1], of[0].features ** -0.5 if scale is None else scale)
+        q, k, v = map(self._view, (q, k, v))
+        scale = q.size(q.groups[-1]) ** -0.5 if scale is None else scale
+        try:
+            scores = Scores.of(Heads.of(q), Heads.of(k), scale)
+        except NotSupported:
+            if attn_mask is not None or is_causal or dropout_p > 0:
+                raise
+            self.attentions += 1
+            k = permuted(k, [*range(len(k.groups) - 2), len(k.groups) - 1, len(k.groups) - 2])
+            y = self._view(self.softmax_of(self.product(q, k, scale), -1))
+            return self.product(y, v)
         if attn_mask is not None and not isinstance(attn_mask, Constant):
             raise NotSupported("a mask of attention that the net computes")
         if attn_mask is not None:
             scores = self._hide_later(scores, attn_mask)
-        return self._attend(dataclasses.replace(scores, causal=is_causal or scores.causal, soft=True, rate=dropout_p), of[2])
+        return self._attend(dataclasses.replace(scores, causal=is_causal or scores.causal, soft=True, rate=dropout_p), v)
 
-    def _attend(self, scores: Scores, v: Heads) -> Union[Value, View]:
+    def _attend(self, scores: Scores, v: View) -> Union[Value, View]:
+        """The fused layer; where it does not have such attention, products."""
+        before = self.attentions, self.masked
+        try:
+            return self._fused(scores, Heads.of(v))
+        except NotSupported:
+            self.attentions, self.masked = before
+            if scores.masked:
+                raise
+        return self.product(self._view(self.scores(scores)), v)
+
+    def _fused(self, scores: Scores, v: Heads) -> Union[Value, View]:
         q, k, of = scores.q, scores.k, (scores.q, scores.k, v)
         if not scores.soft or not v.serves(q) or (v.count, v.rows) != (k.count, k.rows) or v.view.turned > 0:
             raise NotSupported("a product with scores that is not attention's")
         if v.view.scale != 1:
             raise NotSupported("values of attention that are scaled")
+        if scores.gain is not None and scores.cap > 0:
+            raise NotSupported("a cap of scores that heads multiply by numbers of their own")
         scale = scores.scale * (scores.cap or 1) * q.features ** 0.5
         if k.rows != q.rows:
             return self._plain(dataclasses.replace(q.view, layer=self._cross(scores, v, scale), features=q.view.left, picked=(),
                                                    scale=1.0))
         beside = all(x.view.layer == q.view.layer and x.view.first == first
                      for x, first in zip(of, (0, q.all, q.all + k.all)))
-        if beside and q.view.size(q.view.features) == q.all + 2 * k.all and abs(scale - 1) < 1e-6:
+        if beside and q.view.size(q.view.features) == q.all + 2 * k.all and abs(scale - 1) < 1e-6 and scores.gain is None:
             layer = q.view.layer
         else:
-            layers = [self._part_of(x.view) for x in of]
+            layers = [self._part_of(x.view) for x in (dataclasses.replace(q, view=self.gained(scores, q.view)), k, v)]
             if abs(scale - 1) >= 1e-6:
                 layers[0] = self._push("scale", (layers[0],), scale)
             layer = layers[0]
@@ -319,7 +401,7 @@ class Attentions(Layers):
     def _cross(self, scores: Scores, v: Heads, scale: float) -> int:
         """Attention to the rows of another value."""
         q, k = scores.q, scores.k
-        if scores.causal or scores.masked or scores.biases or scores.cap > 0 or q.view.turned > 0:
+        if scores.causal or scores.masked or scores.biases or scores.cap > 0 or q.view.turned > 0 or scores.gain is not None:
             raise NotSupported("a mask, a bias, a cap or rotary positions in attention to other rows")
         layer, kv = self._part_of(q.view), k.view.layer
         if abs(scale - 1) >= 1e-6:
@@ -370,13 +452,3 @@ class Attentions(Layers):
 
     def repeat_kv(self, x: Any, repeats: int) -> View:
         return dataclasses.replace(self._view(x), repeats=repeats)
-
-    def _head_norm(self, x: View, weight: Optional[Constant], eps: float) -> View:
-        """Of the features of each head."""
-        if x.turned > 0 or x.repeats > 1 or x.scale != 1:
-            raise NotSupported("a norm of heads behind rotary positions or a scale")
-        layer, name = self._part_of(x), self._layer_of(weight)
-        heads, features = (x.sizes[axis] for axis in x.left)
-        self.program.layers.append(Layer("head_norm", name, (layer,), (0, heads, features), eps))
-        self._param(f"{name}.weight", weight, torch.ones(features, **FLOATS))
-        return dataclasses.replace(x, layer=len(self.program.layers) - 1, features=x.left, picked=())

@@ -8,14 +8,14 @@ import operator
 import random
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 import torch
 from torch import Tensor, fx, nn
 
 from clprune import Error
 
-__all__ = ["MASKS", "fails", "graph_of", "unchanged"]
+__all__ = ["MASKS", "fails", "graph_of", "hooks_of", "unchanged"]
 
 
 MASKS = ("create_causal_mask", "create_bidirectional_mask")  # functions of transformers
@@ -203,6 +203,13 @@ def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
 def _drawn() -> tuple:
     """How far generators of random numbers are."""
     return torch.get_rng_state().numpy().tobytes(), random.getstate()
+
+
+def hooks_of(x: Union[Tensor, nn.Module]) -> int:
+    """How many hooks a parameter or a module has that may compute something."""
+    return sum(len(getattr(x, name, None) or ()) for name in (
+        "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
+        "_post_accumulate_grad_hooks"))
 
 
 @contextlib.contextmanager

@@ -79,6 +79,40 @@ class Images(Layers):
             self._param(f"{name}.bias", bias)
         return value
 
+    def unfold(self, x: Value, kernel_size, dilation=1, padding=0, stride=1) -> Value:
+        """The pixels of each window, by a convolution that takes one each."""
+        x = self._use(x)
+        if x.axes != ("C", "H", "W"):
+            raise NotSupported("unfold of a tensor that is not an image")
+        channels, kernel, steps, reach, gaps = x.sizes["C"], *map(pair, (kernel_size, stride, padding, dilation))
+        taps, name = kernel[0] * kernel[1], self._name()
+        sides = {axis: (x.sizes[axis] + 2 * p - d * (k - 1) - 1) // s + 1
+                 for axis, k, s, p, d in zip("HW", kernel, steps, reach, gaps)}
+        conv = Conv(channels * taps, kernel, steps, reach, gaps, channels, False)
+        value = self._add("conv2d", name, (x.layer,), (conv,), ("C", "HW"), {"C": channels * taps, **sides})
+        self._param(f"{name}.weight", None, torch.eye(taps).view(taps, 1, *kernel).repeat(channels, 1, 1, 1),
+                    split=(channels * taps, 1, *kernel), order=(0, 2, 3, 1))
+        return value
+
+    def fold(self, x: Value, output_size, kernel_size, dilation=1, padding=0, stride=1) -> Value:
+        """The sums of windows where they overlap, by a transposed convolution."""
+        x = self._use(x)
+        if len(x.axes) != 2 or x.axes[0] != "C" or x.axes[1] != x.rows:
+            raise NotSupported("fold of a tensor that is not (N, C, L)")
+        kernel, steps, reach, gaps, sides = map(pair, (kernel_size, stride, padding, dilation, output_size))
+        taps = kernel[0] * kernel[1]
+        channels = x.sizes["C"] // taps
+        counts = [(side + 2 * p - d * (k - 1) - 1) // s + 1 for side, k, s, p, d in zip(sides, kernel, steps, reach, gaps)]
+        more = tuple(side - ((n - 1) * s - 2 * p + d * (k - 1) + 1)
+                     for side, n, k, s, p, d in zip(sides, counts, kernel, steps, reach, gaps))
+        image = self._push("permute", (x.layer,), Order((x.size(x.rows), x.sizes["C"]), (0, 1)), x.sizes["C"], Extent(*counts))
+        name, conv = self._name(), Conv(channels, kernel, steps, reach, gaps, channels, False, more)
+        value = self._add("conv_transpose2d", name, (image,), (conv,), ("C", "H", "W"),
+                          {"C": channels, "H": sides[0], "W": sides[1]})
+        self._param(f"{name}.weight", None, torch.eye(taps).view(taps, 1, *kernel).repeat(channels, 1, 1, 1),
+                    split=(channels * taps, 1, *kernel), order=(0, 2, 3, 1))
+        return value
+
     def _linear_of_pixel(self, x: Value, weight: Constant, bias: Optional[Constant]) -> Value:
         """A 1 x 1 convolution of a pooled image."""
         name, (out, channels, *_) = self._layer_of(weight), weight.value.shape

@@ -198,6 +198,8 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Hardsigmoid: lambda t, m, x: t.hard_sigmoid(x),
     nn.Hardswish: lambda t, m, x: t.hard_swish(x),
     nn.MultiheadAttention: _attention,
+    nn.Unfold: lambda t, m, x: t.unfold(x, m.kernel_size, m.dilation, m.padding, m.stride),
+    nn.Fold: lambda t, m, x: t.fold(x, m.output_size, m.kernel_size, m.dilation, m.padding, m.stride),
     nn.Softmax: lambda t, m, x: t.softmax(x, m.dim),
     nn.Dropout: lambda t, m, x: t.dropout(x, m.p, m.training),
     nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,

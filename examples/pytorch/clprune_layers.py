@@ -8,13 +8,14 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, fx, nn
 
+from clprune_made import Maker
 from clprune_program import FLOATS, Axis, Extent, Layer, Param, Program
-from clprune_views import Constant, NotSupported, Order, Value, View, arranged, settled, view_of
+from clprune_views import Constant, NotSupported, Order, Scores, Value, View, arranged, settled, view_of
 
 __all__ = ["Layers"]
 
 
-class Layers(fx.Interpreter):
+class Layers(fx.Interpreter, Maker):
     """A program that grows. node and result: the operation that is being noted, and what it gives."""
 
     def __init__(self, model: nn.Module, traced: fx.GraphModule, mask: Optional[Tensor]) -> None:
@@ -29,6 +30,7 @@ class Layers(fx.Interpreter):
         self.names: set = set()
         self.first: Dict[int, tuple] = {}  # of a parameter's id: the net's name, split, order
         self.state = set(model.state_dict())
+        self.tensors = {**dict(model.named_buffers(remove_duplicate=False)), **dict(model.named_parameters(remove_duplicate=False))}
         self.named = dict(model.named_parameters(remove_duplicate=False))
         self.names_of = {id(tensor): name for name, tensor in model.named_parameters()}  # the first of each
         self.batch = 0
@@ -70,8 +72,12 @@ class Layers(fx.Interpreter):
             self.program.params.append(Param(ours, None, tuple(value.shape), split, order, value))
             self.program.frozen.append(ours)
             return
-        if constant.name is None or constant.name not in self.state and constant.name not in self.named:
-            constant = self._own(constant)
+        if constant.then or constant.name is None or constant.name not in self.state and constant.name not in self.named:
+            own = None if constant.then else self._own(constant)
+            if own is None:
+                self._made(ours, constant, split, order)
+                return
+            constant = own
         tensor = self.named.get(constant.name, constant.value)
         if constant.rows is not None or constant.value.numel() not in (tensor.numel(), tensor.numel() * self.batch):
             raise NotSupported(f"a part of {constant.name}, or one that is repeated")
@@ -96,7 +102,13 @@ class Layers(fx.Interpreter):
             return constant.name not in self.state and constant.name not in self.named
         return constant.node is not None and not constant.mask and not self._parameters_of(constant, self.state)
 
-    def _own(self, constant: Constant) -> Constant:
+    def _made(self, ours: str, constant: Constant, split: Tuple[int, ...], order: Tuple[int, ...]) -> None:
+        """A parameter that is computed from others."""
+        self.program.params.append(Param(ours, None, tuple(constant.value.shape), split, order, None, self.made(constant)))
+        if not constant.value.requires_grad:
+            self.program.frozen.append(ours)
+
+    def _own(self, constant: Constant) -> Optional[Constant]:
         """The parameter whose elements it has, one behind the other, as positions that are resampled to the size they have."""
         names, count = self._parameters_of(constant), constant.value.numel()
         p = self.named[names[0]] if len(names) == 1 else None
@@ -105,7 +117,7 @@ class Layers(fx.Interpreter):
             if self._alike(names[0], lambda values: self._computed(constant.node, {names[0]: values}, {}).flatten(),
                            lambda values: values.flatten().repeat(samples)):
                 return Constant(names[0], constant.value)
-        raise NotSupported("its parameters are computed from others")
+        return None
 
     def _alike(self, name: str, made: Callable[[Tensor], Tensor], wanted: Callable[[Tensor], Tensor]) -> bool:
         """Whether two functions of a parameter have the same result and gradient, for its values and for random ones, small and
@@ -125,7 +137,8 @@ class Layers(fx.Interpreter):
                         return False
         return True
 
-    def _view(self, x: Union[Value, View]) -> View:
+    def _view(self, x: Any) -> View:
+        x = self.scores(x) if isinstance(x, Scores) else x
         return x if isinstance(x, View) else view_of(self._use(x, True), self.batch)
 
     def _plain(self, x: View) -> Union[Value, View]:
@@ -166,6 +179,7 @@ class Layers(fx.Interpreter):
 
     def _use(self, x: Any, windows: bool = False) -> Value:
         """x, multiplied by its factor if it has one. windows: the operation may be one of windows, of each row by itself."""
+        x = self.scores(x) if isinstance(x, Scores) else x
         if isinstance(x, View):
             x = self._settle(x)
         if isinstance(x, Value) and x.windows > 1 and not windows:

@@ -39,10 +39,10 @@ from torch import Tensor, nn
 
 from clprune import (
     VALUES, Error, Keep, _Keep, _library, _Mat, _number, giving_back, own_class, process_memory)
-from clprune_graph import unchanged
+from clprune_graph import hooks_of, unchanged
 from clprune_inputs import Input, has_types, lengths_of, model_of, parts_of
-from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Program
-from clprune_trace import hooks_of, trace
+from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Product, Program
+from clprune_trace import trace
 from clprune_views import Angles, Matrix, Order, Value
 
 __all__ = ["Net"]
@@ -81,6 +81,8 @@ _Bias = _structure("_NetBias", table=c_char_p, entries=c_size_t, index=c_void_p,
                    reserved=c_uint64 * 2)
 _Angles = _structure("_NetAngles", pairs=c_size_t, frequencies=c_void_p, angles=c_void_p, factor=c_float, adjacent=c_bool,
                      reserved=c_uint64 * 2)
+_Product = _structure("_NetProducts", parts=c_size_t, heads=c_size_t, transpose_a=c_bool, transpose_b=c_bool, a_below=c_bool,
+                      b_below=c_bool, y_below=c_bool, factor=c_float, reserved=c_uint64 * 2)
 _Order = _structure("_PermuteDesc", rank=c_size_t, extents=c_size_t * 8, order=c_size_t * 8)
 _Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool, shares_statistics=c_bool, infers=c_bool,
                    weights_of=c_void_p, rows_at_once=c_size_t, reserved=c_uint64 * 2)
@@ -216,8 +218,10 @@ class _Run:
                  memory: Dict[str, Tensor], planned: bool) -> None:
         self.context, self.settings = context, settings
         self.memory, self.lent = memory, []  # memory: of the model, by its names; not copied
-        # LAMB's ratios need all gradients
-        self.drops_grads = settings.optimizer is None or settings.in_parts
+        # LAMB's ratios need all gradients, and so do parameters of which others are computed
+        frozen = set(program.frozen)
+        self.drops_grads = (settings.optimizer is None or settings.in_parts) and not any(
+            param.made is not None and param.ours not in frozen for param in program.params)
         self.net, self.optimizer = c_void_p(), c_void_p()
         # on CPUs the input is the caller's: its matrix, tensor and version
         self.in_place = not planned and bool(_library().call("context_device_info", context).type & 2)
@@ -265,10 +269,37 @@ class _Run:
         self.params = self._tensors(program)
         count = c_size_t()
         params = self.call("net_params", self.net, byref(count))
-        self.trained = [(params[i].name.decode(), params[i].grad) for i in range(count.value)]
+        given = {params[i].name.decode(): params[i] for i in range(count.value)}
+        mats = {param.ours: mat for param, mat in self.params}
+        self.made = [(param, mats[param.ours], given[param.ours].grad if param.ours in given else None)
+                     for param in program.params if param.made is not None]
+        given = {**{name: param for name, param in given.items() if name not in {made.ours for made, *_ in self.made}},
+                 **self._sources(program, given)}
+        self.trained = [(name, param.grad) for name, param in given.items()]
         if self.trained and self.settings.optimizer is not None:
             self.call("optimizer_create", self.context, byref(self.settings.optimizer),
-                      count.value, params, byref(self.optimizer))
+                      len(given), (_ParamOf * len(given))(*given.values()), byref(self.optimizer))
+
+    def _sources(self, program: Program, given: Dict[str, "_ParamOf"]) -> Dict[str, "_ParamOf"]:
+        """Memory of parameters from which others are computed."""
+        found, at, sizes = {}, 0, [-(-math.prod(param.shape) // _ALIGN) * _ALIGN for param in program.sources]
+        if not sizes:
+            return found
+        of = [_Mat(), _Mat()]
+        for mat, category in zip(of, ("parameters", "gradients")):
+            self.call("mat_create", self.context, CATEGORIES[category], b"sources", 1, sum(sizes), byref(mat))
+        for param, size in zip(program.sources, sizes):
+            rows = param.shape[0] if param.shape else 1
+            cols = math.prod(param.shape) // rows
+            value, grad = (_Mat(mat.buffer, mat.offset + at, rows, cols, cols) for mat in of)
+            # weight decay is that of what has as many elements
+            decay = len(param.shape) > 1 and any(
+                made.ours in given and given[made.ours].decay and param.theirs in made.made.names and
+                math.prod(made.shape) == math.prod(param.shape) for made, *_ in self.made)
+            found[param.ours] = _ParamOf(name=param.ours.encode(), value=value, grad=grad, decay=decay)
+            self.params.append((param, value))
+            at += size
+        return found
 
     def _borrow(self, param: Param) -> None:
         """The model's memory in place of the net's."""
@@ -382,16 +413,18 @@ class _Run:
     def output(self, batch: int) -> "_Mat":
         return self.call("net_output", self.net, batch)
 
-    def backward(self, batch: int, use: Callable[[int], None]) -> "_Mat":
+    def backward(self, batch: int, use: Callable[[Sequence[int]], None],
+                 chain: Callable[[], None] = lambda: None) -> "_Mat":
         """The loss, unless it is the caller's, and the gradients; returns the samples' losses. Calls `use`
-        for each buffer of gradients once they are complete; then they are gone, if drops_grads."""
+        for buffers of gradients once they are complete; then they are gone, if drops_grads. chain: writes the gradients of
+        parameters from which others are computed."""
         loss, data = _first_rows(self.loss, batch), self.data(batch)
-        buffers = dict.fromkeys(grad.buffer for _, grad in self.trained)
+        buffers = dict.fromkeys(grad.buffer for _, grad in (*self.trained, *(made[1:] for made in self.made)) if grad is not None)
         failed: List[BaseException] = []
 
         def ready(_: Any, grads: "_Mat") -> int:
             try:
-                use(grads.buffer)
+                use((grads.buffer,))
                 self.wait()
                 del buffers[grads.buffer]
                 return 0
@@ -403,8 +436,8 @@ class _Run:
             self.call("net_loss", self.net, byref(data), loss, _Mat())
         if not self.drops_grads:
             self.call("net_backward", self.net, byref(data))
-            for buffer in buffers:
-                use(buffer)
+            chain()
+            use(tuple(buffers))
             return loss
         function = _Ready(ready)
         self.call("net_on_grads", self.net, function, None)
@@ -431,19 +464,21 @@ class _Run:
             mats[name + ".codes"], mats[name + ".scales"] = codes, scales
         return mats
 
-    def update(self, grads: int, lr: float) -> None:
-        """Of the parameters whose gradients lie in the buffer."""
+    def update(self, buffers: Sequence[int], lr: float) -> None:
+        """Of the parameters whose gradients lie in the buffers."""
         if self.drops_grads:
-            self.call("optimizer_update", self.optimizer, grads, lr, None)
+            for grads in buffers:
+                self.call("optimizer_update", self.optimizer, grads, lr, None)
         else:
             self.call("optimizer_step", self.optimizer, lr, None)
 
     def plan(self, batch: int) -> None:
         """In a dry context: notes what a step and an inference of so many samples enqueue."""
-        def use(grads: int) -> None:
+        def use(buffers: Sequence[int]) -> None:
             if self.optimizer:
-                self.update(grads, 0.0)
-            self.call("mat_read", self.context, _Mat(grads, 0, 1, 1, 1), byref(c_float()))
+                self.update(buffers, 0.0)
+            for grads in buffers:
+                self.call("mat_read", self.context, _Mat(grads, 0, 1, 1, 1), byref(c_float()))
 
         try:
             self.forward(batch, True)
@@ -476,6 +511,8 @@ def _to_c(value: Any) -> Any:
     if isinstance(value, Order):
         rank = len(value.extents)
         return byref(_Order(rank, (c_size_t * 8)(*value.extents), (c_size_t * 8)(*value.order)))
+    if isinstance(value, Product):
+        return byref(_Product(**dataclasses.asdict(value)))
     if isinstance(value, Extent):
         return _Extent(value.height, value.width)
     if isinstance(value, (Conv, Pool)):
@@ -734,6 +771,7 @@ class Net:
         self._padded: Optional[Tensor] = None
         self._short = 0
         self._current: Optional[object] = None  # of the pass whose backward pass may follow
+        self._stale = True  # parameters that are computed of others are not those of their values
         self._shared, self._working = shared, 0
         self._run = _open(program, settings, shared.memory if shared is not None else {}, how["device"],
                           _number(PRECISIONS, "precision", precision) if precision else 0)
@@ -765,8 +803,9 @@ class Net:
                 raise Error("the net has no optimizer; expected another than optimizer=None")
             if self._run.optimizer:
                 self._run.call("optimizer_set_steps", self._run.optimizer, self.steps)
-            loss = self._pass(x, y, lambda buffer: self._run.update(buffer, self.lr))
+            loss = self._pass(x, y, lambda buffers: self._run.update(buffers, self.lr))
             self.steps += 1
+            self._stale = True
             return loss
 
     @_uncompiled
@@ -811,7 +850,8 @@ class Net:
         self._forward(batch, seed)
         return self._output(batch)
 
-    def _run_backward(self, dy: Tensor, use: Callable[[int], None]) -> None:
+    def _run_backward(self, dy: Tensor, use: Callable[[Sequence[int]], None], chains: bool = True) -> None:
+        """chains: also the gradients of parameters from which others are computed."""
         run, out = self._run, self._program.output
         if run.settings.loss is not None:
             raise Error(f"backward: the net has the loss {run.settings.loss}; expected a function or None")
@@ -829,21 +869,61 @@ class Net:
             raise Error("backward: the input was changed in place since forward; the net reads it again")
         self._current = None
         self._write_mat(run.output(batch), _to_stored(dy, out))
-        run.backward(batch, use)
+        run.backward(batch, use, self._chain if chains else lambda: None)
         run.end()
 
     def _reader(self, grads: Dict[str, Tensor],
-                wanted: Callable[[str], bool] = lambda name: True) -> Callable[[int], None]:
-        """What a backward pass calls to read gradients, by the model's names."""
+                wanted: Optional[Callable[[str], bool]] = None) -> Callable[[Sequence[int]], None]:
+        """What a backward pass calls to read gradients, by the model's names; those that are `wanted`, also of parameters that
+        are computed from others, by their keys."""
         trained = dict(self._run.trained)
-        params = [(param, trained[param.ours]) for param, _ in self._run.params
-                  if param.ours in trained and wanted(param.theirs)]
+        params = [(param.theirs, param, trained[param.ours]) for param, _ in self._run.params if param.ours in trained]
+        if wanted is not None:
+            params += [(param.key, param, mat) for param, _, mat in self._run.made if mat is not None]
+            params = [row for row in params if wanted(row[0])]
 
-        def read(buffer: int) -> None:
-            for param, mat in params:
-                if mat.buffer == buffer:
-                    grads[param.theirs] = self._read(param, mat)
+        def read(buffers: Sequence[int]) -> None:
+            for name, param, mat in params:
+                if mat.buffer in buffers:
+                    grads[name] = self._read(param, mat)
         return read
+
+    def _state_of(self, names: Sequence[str]) -> Dict[str, Tensor]:
+        """Values of the model's tensors; those that are trained require gradients."""
+        trained, mats = dict(self._run.trained), {param.theirs: (param, mat) for param, mat in self._run.params}
+        state = {}
+        for name in names:
+            if name not in mats:
+                state[name] = self._names[name]
+                continue
+            param, mat = mats[name]
+            state[name] = self._read(param, mat).requires_grad_(param.ours in trained)
+        return state
+
+    def _make_values(self) -> None:
+        """Parameters that are computed from others, where these have changed."""
+        if self._stale or self._shared is not None:
+            for param, mat, _ in self._run.made:
+                with torch.no_grad():
+                    value = param.made.value(self._state_of(param.made.names))
+                self._write_mat(mat, param.to_net(value.reshape(param.shape).contiguous()))
+        self._stale = False
+
+    def _chain(self) -> None:
+        """Gradients of the parameters from which others are computed, on top of those of their own."""
+        found: Dict[str, Tensor] = {}
+        for param, _, grad in self._run.made:
+            if grad is None:
+                continue
+            for name, more in param.made.gradients(self._state_of(param.made.names), self._read(param, grad)).items():
+                found[name] = found[name] + more if name in found else more
+        trained = dict(self._run.trained)
+        for param, _ in self._run.params:
+            if param.theirs in found:
+                more, mat = found[param.theirs], trained[param.ours]
+                if not param.ours.startswith("source "):
+                    more = more + self._read(param, mat)
+                self._write_mat(mat, param.to_net(more).contiguous())
 
     def _sorted(self, grads: Dict[str, Tensor]) -> Dict[str, Tensor]:
         return {param.theirs: grads[param.theirs] for param, _ in self._run.params
@@ -892,7 +972,7 @@ class Net:
             raise Error(f"the net's output differs from the model's in inference by {away:.2g} of "
                         "its norm; does the model compute something else in training?")
 
-    def _pass(self, x: Input, y: Any, use: Callable[[int], None]) -> float:
+    def _pass(self, x: Input, y: Any, use: Callable[[Sequence[int]], None]) -> float:
         loss, seed = self._how["loss"], self.seed * 2**32 + self.steps
         if loss is None:
             raise Error("the net has no loss; call forward and backward, or expected another than loss=None")
@@ -902,7 +982,7 @@ class Net:
             self._write_target(batch, y)
             self._forward(batch, seed)
             self._current = None
-            losses = self._run.backward(batch, use)
+            losses = self._run.backward(batch, use, self._chain)
             self._run.end()
             return float(self._read_mat(losses).double().mean())
         self._forward(batch, seed)
@@ -915,6 +995,7 @@ class Net:
 
     def _write_input(self, x: Input, training: bool = True) -> int:
         """How many samples there are."""
+        self._make_values()
         x, mask = parts_of(x, self._program.token_types)
         if mask is not None and not self._program.lengths and bool((mask != 0).all()):
             mask = None
@@ -1041,8 +1122,13 @@ class Net:
             self._write_values(state)
 
     def _write_values(self, values: Dict[str, Tensor]) -> None:
-        self._current = None
+        self._current, self._stale = None, True
         for param, mat in self._run.params:
+            if param.made is not None:
+                if param.key in values:
+                    self._write_mat(mat, param.to_net(values[param.key]).contiguous())
+                    self._stale = False
+                continue
             value = param.value if param.theirs is None else values[param.theirs]
             memory = self._run.memory.get(param.theirs)
             if memory is not None and value.data_ptr() == memory.data_ptr():
@@ -1111,7 +1197,8 @@ class Net:
     def _write_mat(self, mat: "_Mat", values: Tensor) -> None:
         if values.numel() != mat.rows * mat.cols:
             raise ValueError(f"{values.numel()} values for {mat.rows} x {mat.cols}")
-        values, count = values.detach(), values.shape[0]
+        values = values.detach().reshape(values.shape or (1,))
+        count = values.shape[0]
         if values.is_contiguous() or mat.rows % count:
             self._write(mat, values.to("cpu", torch.float32))
             return

@@ -45,7 +45,7 @@ class NetFunction(Once):
                 x, mask, *tensors = ctx.saved_tensors
                 ctx.module._run(x, mask, tensors, ctx.seed, False)
             grads: Dict[str, Tensor] = {}
-            net._run_backward(dy, net._reader(grads, needed.__contains__))
+            net._run_backward(dy, net._reader(grads, needed.__contains__), False)
         for name in sorted(needed - set(grads)):
             raise Error(f"{name} was frozen when the NetModule was made of the model; make a new one")
         return None, None, None, None, *map(grads.get, names)
@@ -121,12 +121,15 @@ class NetModule(nn.Module):
         self._check()
         seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_())
         tensors = self._tensors()
+        for param in self._parts[0].params:
+            if param.made is not None:
+                tensors[param.key] = param.made.value(tensors).reshape(param.shape)
         y = NetFunction.apply(x, *(mask or (None,)), self, seed, *(tensors[name] for name in self._names()))
         key = self._parts[0].key
         return {key: y} if key else y
 
     def _names(self) -> List[str]:
-        return [param.theirs for param in self._parts[0].params if param.theirs is not None]
+        return [param.key for param in self._parts[0].params if param.key is not None]
 
     def _tensors(self) -> Dict[str, Tensor]:
         return {**dict(self._own.named_buffers(remove_duplicate=False)),
@@ -138,7 +141,8 @@ class NetModule(nn.Module):
         net._write_values({**tensors, **dict(zip(self._names(), parameters))})
         y = net._run_forward(x if mask is None else (x, mask), seed).to(x.device)
         if first:
-            for param, mat in net._run.params[len(net._program.params):]:
+            first = len(net._program.params)
+            for param, mat in net._run.params[first:first + len(net._program.states)]:
                 tensors[param.theirs].copy_(net._read(param, mat))
             for name in net._program.counters:
                 if name in tensors:

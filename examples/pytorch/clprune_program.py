@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import List, Optional, Sequence, Tuple, Union
+from typing import Iterable, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from clprune import Error
+from clprune_made import Made
 from clprune_views import Bias, Value, View
 
-__all__ = ["Attention", "Axis", "Conv", "Extent", "FLOATS", "Failed", "Layer", "Param", "Parts", "Pool", "Program", "needed",
+__all__ = ["Attention", "Axis", "Conv", "Extent", "FLOATS", "Failed", "Layer", "Param", "Parts", "Pool", "Product", "Program", "Stacked", "needed",
            "pair"]
 
 FLOATS = {"dtype": torch.float32, "device": "cpu"}
@@ -70,6 +71,20 @@ class Attention:
 
 
 @dataclasses.dataclass(frozen=True)
+class Product:
+    """clprune_net_products."""
+
+    parts: int
+    heads: int
+    transpose_a: bool
+    transpose_b: bool
+    a_below: bool
+    b_below: bool
+    y_below: bool
+    factor: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Extent:
     """clprune_extent."""
 
@@ -81,7 +96,7 @@ class Extent:
 class Param:
     """A parameter or state of the net.
 
-    theirs  its name in the model; None: it always has `value`
+    theirs  its name in the model; None: it always has `value`, or is `made` of others
     shape   of the model's tensor
     split   this shape with the axes apart that `order` permutes; () if the net has the same order
     """
@@ -92,6 +107,12 @@ class Param:
     split: Tuple[int, ...] = ()
     order: Tuple[int, ...] = ()
     value: Optional[Tensor] = None
+    made: Optional[Made] = None
+
+    @property
+    def key(self) -> Optional[str]:
+        """Its name among the model's; of one that is made, one that the model has not."""
+        return self.theirs if self.made is None else f"made {self.ours}"
 
     def to_net(self, value: Tensor) -> Tensor:
         return value.reshape(self.split).permute(self.order) if self.split else value
@@ -108,6 +129,7 @@ class Program:
     layers: List[Layer] = dataclasses.field(default_factory=list)
     params: List[Param] = dataclasses.field(default_factory=list)
     states: List[Param] = dataclasses.field(default_factory=list)
+    sources: List[Param] = dataclasses.field(default_factory=list)  # trained ones that no layer has, of which others are made
     counters: List[str] = dataclasses.field(default_factory=list)  # num_batches_tracked
     frozen: List[str] = dataclasses.field(default_factory=list)
     ties: List[Tuple[str, str]] = dataclasses.field(default_factory=list)
@@ -122,6 +144,15 @@ class Program:
 
 class Failed:
     """The value of an operation that is not supported."""
+
+
+class Stacked(tuple):
+    """Values beside each other, along a new dimension."""
+
+    def __new__(cls, values: Iterable[Value], dim: int) -> "Stacked":
+        made = super().__new__(cls, values)
+        made.dim = dim
+        return made
 
 
 @dataclasses.dataclass(frozen=True)

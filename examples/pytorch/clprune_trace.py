@@ -16,22 +16,15 @@ from torch import Tensor, fx, nn
 
 from clprune import Error
 from clprune_attention import Attentions
-from clprune_graph import MASKS, fails, graph_of, unchanged
+from clprune_graph import MASKS, fails, graph_of, hooks_of, unchanged
 from clprune_images import Images
 from clprune_known import known
-from clprune_program import FLOATS, Axis, Extent, Failed, Layer, Param, Parts, Program, needed
+from clprune_program import FLOATS, Axis, Extent, Failed, Layer, Param, Parts, Pool, Program, Stacked, needed
 from clprune_views import Constant, Cut, NotSupported, Order, Scores, Value, View, first_part, permuted, picked, reshaped
 
-__all__ = ["hooks_of", "trace"]
+__all__ = ["trace"]
 
 _TRACING = threading.RLock()  # torch.fx patches nn.Module
-
-
-def hooks_of(x: Union[Tensor, nn.Module]) -> int:
-    """How many hooks a parameter or a module has that may compute something."""
-    return sum(len(getattr(x, name, None) or ()) for name in (
-        "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
-        "_post_accumulate_grad_hooks"))
 
 
 class _Tracer(Images, Attentions):
@@ -88,6 +81,7 @@ class _Tracer(Images, Attentions):
         if n.op == "output":
             self.program.key = "out" if isinstance(args[0], dict) and "out" in args[0] else None
             output = args[0][self.program.key] if self.program.key else args[0]
+            output = self.scores(output) if isinstance(output, Scores) else output
             if isinstance(output, (Value, View)):
                 self.program.output = value = self._whole(output)
                 shape = tuple((result[self.program.key] if self.program.key else result).shape)
@@ -232,6 +226,9 @@ class _Tracer(Images, Attentions):
         name, out = self._layer_of(weight), weight.value.shape[1 if transposed else 0]
         split: Tuple[int, ...] = ()
         order: Tuple[int, ...] = ()
+        if x.axes[-1] not in ("", "C", x.rows) and len(x.axes) > 1:
+            view = self._view(x)
+            x = self._use(self.by_features(view, len(view.groups) - 1), True)
         group = x.axes[-1]
         if group == "C" or len(x.axes) == 1:
             sizes = {"C": out}
@@ -333,7 +330,13 @@ class _Tracer(Images, Attentions):
         if shape not in (x.shape, (1, *x.shape)):
             if constant.name is None and constant.node is not None and constant.node.target in (torch.cat, torch.concat):
                 return self._beside(x, [self.noted[i] for i in constant.node.args[0]], constant)
-            return self._affine(None, constant, x)
+            try:
+                per_feature = self._of_features(constant, x)
+            except NotSupported:
+                if constant.mask:
+                    raise
+                return self._use(self._plain(self.plus(self._view(x), constant)), True)
+            return self._affine(None, per_feature, x)
         if sorted(axes) != sorted(x.stored):
             raise NotSupported(f"{constant.name} of {shape} added to a tensor that is laid out differently")
         name = self._name(constant.name or self.node.name)
@@ -394,7 +397,7 @@ class _Tracer(Images, Attentions):
             return x
         values = [x if isinstance(x, Constant) else self._use(x) for x in tensors]
         most = max((x for x in values if isinstance(x, Value)), key=lambda x: x.size(x.rows))
-        values = [self._rows_like(x, most, dim) if isinstance(x, Constant) else x for x in values]
+        values = [self._rows_like(x, most, dim) if isinstance(x, Constant) else self._one_row(x, dim) for x in values]
         axis, group = self._axis(values[0], dim % (1 + len(values[0].axes)), "torch.cat")
         at = values[0].axes.index(group)
         whole = values[0]
@@ -411,11 +414,54 @@ class _Tracer(Images, Attentions):
             self.joined[axis, layers[:i + 1]] = layer
         return self._resized(whole, layer, at, axis, size)
 
+    @staticmethod
+    def _one_row(x: Value, dim: int) -> Value:
+        """x; if it has one row, of this dimension."""
+        at = dim % (1 + len(x.axes)) - 1
+        if at < 0 or x.rows != "" or x.axes[at] != "" or "C" not in x.axes:
+            return x
+        return Value(x.layer, (*x.axes[:at], "T", *x.axes[at + 1:]), {"T": 1, "C": x.sizes["C"]})
+
     def stack(self, tensors: Sequence[Any], dim: int = 0) -> tuple:
-        """Values beside each other, of which a mean follows."""
-        if dim != 0:
-            raise NotSupported("a stack along another dimension than the first one")
-        return tuple(self._use(x) for x in tensors)
+        """Values beside each other, of which a sum or a mean follows."""
+        return Stacked((self._use(x) for x in tensors), dim % self.result.dim())
+
+    def sum(self, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Value:
+        if isinstance(x, Stacked) and dim in (x.dim, (x.dim,), [x.dim]) and not keepdim:
+            return functools.reduce(self.add, x)
+        raise NotSupported("sum is not supported, other than of tensors that were stacked")
+
+    def max(self, x: Any, dim: Any = None, keepdim: bool = False) -> tuple:
+        """Over all rows, 16 at a time, as of an image of one line; without the indices."""
+        x = self._use(x)
+        if not isinstance(dim, int) or x.rows == "" or x.axes[dim % (1 + len(x.axes)) - 1] != x.rows or "C" not in x.axes:
+            raise NotSupported("max is supported over all rows of a sample")
+        rows, layer = x.size(x.rows), x.layer
+        while rows > 1:
+            line = self._push("permute", (layer,), Order((rows, x.sizes["C"]), (0, 1)), x.sizes["C"], Extent(1, rows))
+            taps = min(rows, 16)
+            layer, rows = self._push("max_pool", (line,), Pool((1, taps), (1, taps), (0, 0), True)), -(-rows // taps)
+        at = dim % (1 + len(x.axes)) - 1
+        axes = tuple(group if group == "C" else "" for d, group in enumerate(x.axes) if keepdim or d != at)
+        return (Value(self._push("flatten", (layer,)), axes, {"C": x.sizes["C"]}),)
+
+    def _weighted(self, x: Stacked, weights: Any) -> Stacked:
+        """Stacked values times a value for each feature of each of them."""
+        weights = self._view(weights)
+        sizes = list(map(weights.size, weights.groups))
+        inner = [d for d, size in enumerate(sizes) if d > 0 and size > 1]
+        if len(inner) != 2 or x.dim not in inner or sizes[x.dim] != len(x) or len(sizes) != self.result.dim():
+            raise NotSupported("a product of tensors that were stacked, unless it is with a value for each feature of each of them")
+        feature, = (d for d in inner if d != x.dim)
+        view, groups = self.by_features(weights, feature), ["C" if d == feature else "" for d in range(1, len(sizes)) if d != x.dim]
+        layer = self._part_of(view)
+        found = []
+        for i, part in enumerate(x):
+            if tuple("C" if group == "C" else "" for group in part.axes) != tuple(groups) or part.sizes["C"] != sizes[feature]:
+                raise NotSupported("a product of tensors that were stacked with one of other features")
+            weight = self._push("slice", (layer,), Axis.ROWS, i, 1)
+            found.append(dataclasses.replace(part, layer=self._push("gate", (part.layer, weight))))
+        return Stacked(found, x.dim)
 
     def _class_token(self, token: Constant, x: Value, dim: int) -> Value:
         """A parameter as a row before the rows."""
@@ -635,14 +681,14 @@ class _Tracer(Images, Attentions):
 
     def dropout(self, x: Value, p: float = 0.5, training: bool = True, inplace: bool = False
                 ) -> Value:
-        if isinstance(x, Scores) and p > 0 and training:
-            if not x.soft or x.rate > 0:
-                raise NotSupported("dropout in attention other than one of the probabilities")
+        if isinstance(x, Scores) and (p == 0 or not training):
+            return x
+        if isinstance(x, Scores) and x.soft and x.rate == 0:
             return dataclasses.replace(x, rate=float(p))
         return self._elementwise("dropout", x, float(p)) if p > 0 and training else x
 
     def mean(self, x: Any, dim=None, keepdim: bool = False, **more: Any) -> Value:
-        if isinstance(x, tuple) and dim in (0, (0,), [0]) and not keepdim and not more:
+        if isinstance(x, Stacked) and dim in (x.dim, (x.dim,), [x.dim]) and not keepdim and not more:
             return self._elementwise("scale", functools.reduce(self.add, x), 1 / len(x))
         of = self._of(x, "norm")
         if of is not None and isinstance(dim, int) and keepdim and x.axes[dim % (1 + len(x.axes)) - 1] == "C":
@@ -652,6 +698,10 @@ class _Tracer(Images, Attentions):
         rank = 1 + len(x.axes)
         dims = sorted(d % rank for d in dims)
         over = "".join(x.axes[d - 1] for d in dims if d > 0)
+        left = [d for d, group in enumerate(x.axes, 1) if d not in dims and x.size(group) > 1]
+        if 0 not in dims and not more and "C" in over and len(left) == 1 and x.windows == 1:
+            x = self._use(self.by_features(self._view(x), left[0]))
+            over = "".join(x.axes[d - 1] for d in dims if d > 0)
         if not dims or 0 in dims or sorted(over) != sorted(x.rows) or "C" not in x.axes or more:
             raise NotSupported("a mean over other dimensions than all rows of a sample")
         return self._mean(x, [group if group == "C" else ""
@@ -662,8 +712,9 @@ class _Tracer(Images, Attentions):
             a, b = b, a
         if isinstance(a, Cut) and isinstance(b, Cut) and alpha == 1:
             return a.plus(b).whole
-        if isinstance(a, Scores):
-            return self._hide_later(a, b if isinstance(b, Constant) and alpha == 1 else None)
+        if isinstance(a, Scores) and isinstance(b, Constant) and alpha == 1 and not a.soft:
+            return self._hide_later(a, b)
+        a, b = (self._view(x) if isinstance(x, Scores) else x for x in (a, b))
         if isinstance(b, (int, float)) and b == 0:
             return a
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
@@ -676,6 +727,10 @@ class _Tracer(Images, Attentions):
             return self._positions(self._use(a, True), b)
         if alpha != 1 or not isinstance(a, Value) or not isinstance(b, Value):
             raise NotSupported("an addition needs two tensors of the model's operations")
+        if a.layout != b.layout:
+            a, b = (self._of_one_row(x) for x in (a, b))
+            b = self.laid_as(b, a)
+            a = a if a.layout == b.layout else self.laid_as(a, b)
         if a.layout != b.layout:
             raise NotSupported(f"an addition of (N, {', '.join(map(str, a.shape))}) and "
                                 f"(N, {', '.join(map(str, b.shape))}), which are laid out "
@@ -691,27 +746,43 @@ class _Tracer(Images, Attentions):
         self._param(name, b.factor)
         return value
 
+    @staticmethod
+    def _of_one_row(x: Value) -> Value:
+        """x; where its rows are one, without them."""
+        if x.windows > 1 or x.size(x.rows) > 1:
+            return x
+        axes = tuple("".join(axis for axis in group if axis == "C") for group in x.axes)
+        return dataclasses.replace(x, axes=axes, sizes={"C": x.sizes["C"]})
+
     def sub(self, a: Any, b: Any, alpha: float = 1) -> Value:
         if not isinstance(a, (Value, View)) or not isinstance(b, (Value, View)) or alpha != 1:
             raise NotSupported("a subtraction needs two tensors of the model's operations")
         return self.add(a, self._elementwise("scale", b, -1.0))
 
     def mul(self, a: Any, b: Any, out: None = None) -> Value:
-        if not isinstance(a, (Value, View, Cut, Scores)):
+        if not isinstance(a, (Value, View, Cut, Scores, Stacked)):
             a, b = b, a
+        if isinstance(a, Stacked) or isinstance(b, Stacked):
+            return self._weighted(a, b) if isinstance(a, Stacked) else self._weighted(b, a)
         if isinstance(b, Constant) and (isinstance(a, Cut) or isinstance(a, View) and self._turns(a, b)):
             return self._cut(a).times(b.value)
-        if isinstance(a, Scores) and (a.soft or a.rate > 0):
-            raise NotSupported("probabilities of attention that are scaled")
-        if isinstance(a, Scores) and (a.biases or a.cap > 0 and not (isinstance(b, (int, float)) and b > 0)):
-            raise NotSupported("scores of attention that are scaled behind what is added to them, or have a cap below 0")
-        if isinstance(a, Scores) and a.cap > 0:
-            return dataclasses.replace(a, cap=a.cap * b)
+        if isinstance(b, Constant) and b.value.numel() == 1 and not b.mask and self._is_fixed(b):
+            b = float(b.value)
+        if isinstance(a, Scores):
+            number = isinstance(b, (int, float))
+            gain = isinstance(b, Constant) and not b.mask and b.value.numel() == a.q.count and (
+                a.q.count == 1 or b.value.dim() > 2 and b.value.shape[-3] == a.q.count)
+            if a.soft or a.rate > 0 or a.biases or a.causal or a.masked or not number and (a.cap > 0 or a.gain or not gain) or \
+                    number and a.cap > 0 and b <= 0:
+                a = self._view(a)
+            elif not number:
+                return dataclasses.replace(a, gain=b)
+            elif a.cap > 0:
+                return dataclasses.replace(a, cap=a.cap * b)
+        b = self._view(b) if isinstance(b, Scores) else b
         if isinstance(a, (View, Scores)) and isinstance(b, (int, float)):
             return dataclasses.replace(a, scale=a.scale * b)
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
-        if isinstance(b, Constant) and b.value.numel() == 1 and not b.mask and self._is_fixed(b):
-            b = float(b.value)
         if isinstance(b, (int, float)):
             return self._elementwise("scale", a, float(b))
         if isinstance(b, Value):
@@ -720,13 +791,31 @@ class _Tracer(Images, Attentions):
         if not isinstance(b, Constant):
             raise NotSupported("a product of two tensors is not supported")
         a = self._use(a, True)
-        self._per_feature(b, a)
+        try:
+            b = self._of_features(b, a)
+        except NotSupported:
+            if b.mask:
+                raise
+            return self._plain(self.times(self._view(a), b))
         return dataclasses.replace(a, factor=b)
+
+    def _of_features(self, b: Constant, x: Value) -> Constant:
+        """With a value for each feature; of one for all, one each."""
+        if b.value.numel() == 1 and x.sizes["C"] > 1:
+            steps = (("reshape", (1,)), ("expand", (x.sizes["C"],)))
+            shape = [x.sizes["C"] if group == "C" else 1 for group in x.axes]
+            return dataclasses.replace(b, value=b.value.reshape(1).expand(x.sizes["C"]).reshape(shape), then=(*b.then, *steps))
+        self._per_feature(b, x)
+        return b
 
     def _gate(self, x: Value, g: Value) -> Value:
         """A product of two tensors; or the features of each sample times numbers of its own, which have one row."""
         if x.layout == g.layout:
             return self._add("gate", self._name(), (x.layer, g.layer), (), x.axes, x.sizes)
+        for one, other in ((x, g), (g, x)):
+            as_one = self.laid_as(other, one)
+            if as_one is not other:
+                return self._add("gate", self._name(), (one.layer, as_one.layer), (), one.axes, one.sizes)
         if x.windows > 1 or g.windows > 1:
             raise NotSupported("a product of windows and others")
         if x.rows == "":
@@ -753,6 +842,8 @@ class _Tracer(Images, Attentions):
         norms, means = self._of(a, "norm"), self._of(b, "norms_mean")
         if norms is not None and means is not None and norms.inputs == means.inputs and means.eps > 0:
             return self._add("response", self._name(), norms.inputs, (), a.axes, a.sizes, means.eps)
+        if isinstance(b, Constant) and not b.mask:
+            return self.mul(a, dataclasses.replace(b, value=1 / b.value, then=(*b.then, ("reciprocal", ()))))
         if not isinstance(b, (int, float)):
             raise NotSupported("a division by a tensor is not supported")
         return self.mul(a, 1 / b)
@@ -830,7 +921,7 @@ class _Tracer(Images, Attentions):
 
     def rms_norm(self, x: Any, weight: Optional[Constant], eps: float) -> Union[Value, View]:
         if isinstance(x, View) and len(x.left) == 2 and x.groups[-1] == x.left[1]:
-            return self._head_norm(x, weight, eps)
+            return self.head_norm(x, weight, eps)
         x = self._use(x, True)
         self._features_last(x, "an RMS norm")
         name = self._layer_of(weight)
@@ -895,6 +986,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.softmax: _Tracer.softmax,
     torch.where: _Tracer.where,
     F.softmax: _Tracer.softmax,
+    F.normalize: _Tracer.normalize,
     F.scaled_dot_product_attention: _Tracer.scaled_dot_product_attention,
     torch.chunk: _Tracer.split,
     operator.getitem: _Tracer.getitem,
@@ -904,6 +996,10 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.interpolate: _Tracer.upsample,
     F.adaptive_avg_pool2d: _Tracer.adaptive_avg_pool2d,
     torch.mean: _Tracer.mean,
+    torch.sum: _Tracer.sum,
+    torch.max: _Tracer.max,
+    F.unfold: _Tracer.unfold,
+    F.fold: _Tracer.fold,
     torch.add: _Tracer.add,
     operator.add: _Tracer.add,
     operator.iadd: _Tracer.add,
@@ -925,9 +1021,9 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
 }
 
 _METHODS: Dict[str, Callable[..., Value]] = {
-    "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
+    "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "sum": _Tracer.sum, "max": _Tracer.max, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
-    "neg": _Tracer.neg, "erf": _Tracer.erf, "norm": _Tracer.norm, "square": _Tracer.square, "sigmoid": _Tracer.sigmoid,
+    "neg": _Tracer.neg, "tanh": _Tracer.tanh, "erf": _Tracer.erf, "norm": _Tracer.norm, "square": _Tracer.square, "sigmoid": _Tracer.sigmoid,
     "roll": _Tracer.roll, "flip": _Tracer.flip,
     "split": _Tracer.split, "chunk": _Tracer.split,
     "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "baddbmm": _Tracer.baddbmm,
@@ -943,7 +1039,7 @@ _METHODS: Dict[str, Callable[..., Value]] = {
 _IN_OTHERS = {"erf": "GELU, x / 2 * (1 + erf(x / sqrt(2)))",
               **dict.fromkeys(("norm", "norms_mean"), "norm / (mean of the norms + eps), as in GRN")}
 
-_IN_PARTS = (_Tracer.split, _Tracer.unbind, _Tracer.rotary)  # whose result is several tensors
+_IN_PARTS = (_Tracer.split, _Tracer.unbind, _Tracer.rotary, _Tracer.max)  # whose result is several tensors
 
 
 def _listed(n: fx.Node) -> Optional[Callable[..., Value]]:
@@ -978,7 +1074,8 @@ def trace(model: nn.Module, example: Tensor, mask: Optional[Tensor] = None) -> P
         program = _program_of(model, traced, *_inputs(example, mask, 2))
         other = _program_of(model, traced, *_inputs(example, mask, 3))
         program.padding_counts = _padding_counts(program)
-    if program.layers != other.layers or program.ties != other.ties:
+        program.sources = _sources(model, program)
+    if program.layers != other.layers or program.ties != other.ties or not _same_made(model, program, other):
         raise Error("the model's layers depend on the number of samples")
     return program
 
@@ -990,6 +1087,25 @@ def _inputs(example: Tensor, mask: Optional[Tensor], samples: int) -> Tuple[Tens
     rows = mask.shape[1]
     lengths = torch.tensor([rows, 1, max(1, rows // 2)])[:samples]
     return x, (torch.arange(rows) < lengths[:, None]).to(mask.dtype)
+
+
+def _same_made(model: nn.Module, *programs: Program) -> bool:
+    """Whether parameters that are computed are the same, with other values of the model's."""
+    tensors = {**dict(model.named_buffers(remove_duplicate=False)), **dict(model.named_parameters(remove_duplicate=False))}
+    values = [[p.made.value(p.made.random(tensors)) for p in program.params if p.made is not None] for program in programs]
+    return len(values[0]) == len(values[1]) and all(torch.equal(a, b) for a, b in zip(*values))
+
+
+def _sources(model: nn.Module, program: Program) -> List[Param]:
+    """Trained parameters that no layer has, from which others are computed, with a gradient."""
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    tensors = {**dict(model.named_buffers(remove_duplicate=False)), **trained}
+    own, found = {p.theirs for p in program.params}, {}
+    for p in program.params:
+        if p.made is not None and p.ours not in program.frozen:
+            state = {name: x.requires_grad_() if name in trained else x for name, x in p.made.random(tensors).items()}
+            found.update({name: trained[name] for name in p.made.gradients(state, torch.ones(p.shape)) if name not in own})
+    return [Param(f"source {name}", name, tuple(p.shape)) for name, p in found.items()]
 
 
 # Layers that compute a row of a sample from that row and, in attention, from those of the sample's length.

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 __all__ = ["Angles", "Bias", "Constant", "Cut", "Heads", "Matrix", "NotSupported", "Order", "Scores", "Value", "View", "arranged",
-           "first_part", "hides_later", "matrices_of", "permuted", "picked", "reshaped", "settled", "theta_of", "view_of"]
+           "check_applied", "first_part", "hides_later", "matrices_of", "permuted", "picked", "reshaped", "settled",
+           "theta_of", "view_of"]
 
 
 _ROWS = "BHWXYT"  # axes of a value's rows, in the order of memory
@@ -33,6 +34,7 @@ class Constant:
     rows: Optional[Tuple[int, ...]] = None  # those of the parameter that it has, as an embedding picks them
     mask: bool = False  # computed from the mask of samples' lengths, an input
     node: Any = None  # of the graph, which computes it
+    then: Tuple[Tuple[str, tuple], ...] = ()  # methods that are then called, and their arguments
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,14 +208,14 @@ def reshaped(x: View, shape: Sequence[int]) -> View:
     return dataclasses.replace(x, groups=tuple(groups), sizes=sizes, rows=rows, features=features)
 
 
-def _check_applied(x: View) -> None:
+def check_applied(x: View) -> None:
     if x.turned > 0 or x.repeats > 1:
         raise NotSupported("rotary positions or repeated heads in another place than attention")
 
 
 def settled(x: View) -> Tuple[Tuple[str, ...], int]:
     """The axes of the value that a view is, and the groups by which its features are shuffled; 1: they are in order."""
-    _check_applied(x)
+    check_applied(x)
     orders = [(x.left, 1)] + ([(x.left[::-1], x.sizes[x.left[0]])] if len(x.left) == 2 else [])
     for order, groups in orders:
         axes = tuple(group.replace(order, "C") for group in x.groups)
@@ -227,7 +229,7 @@ def settled(x: View) -> Tuple[Tuple[str, ...], int]:
 def arranged(x: View) -> Tuple[Order, Value]:
     """The order in which the elements of a value are those of a view, and that value, whose features are the dimension of
     the first part of the features."""
-    _check_applied(x)
+    check_applied(x)
     wrong = NotSupported(f"a tensor of {tuple(map(x.size, x.groups))} in this order")
     outer, dims = x.groups[0][1:], x.groups[1:]
     last = next((dim for dim in dims if x.left[:1] in dim and x.left != ""), None)
@@ -271,7 +273,7 @@ class Heads:
         *outer, rows, features = x.groups
         left = x.left if len(x.left) == 2 else f"-{x.left}"
         windows = x.rows[:len(x.rows) - len(rows)]
-        if "".join(outer) != "N" + windows + left[0].strip("-") or windows + rows != x.rows or rows == "" or \
+        if "".join(outer) != "N" + windows + left[0].strip("-") or windows + rows != x.rows or rows == "" != x.rows or \
                 features != left[1:]:
             raise NotSupported("a product of two tensors that are not queries, keys or values of heads")
         return Heads(x, x.sizes.get(left[0], 1), x.sizes[features], x.size(rows), x.size(windows))
@@ -283,7 +285,7 @@ class Heads:
     def serves(self, q: "Heads") -> bool:
         """Whether these are keys or values for such queries: of the same windows, or of all other rows of a sample."""
         return q.count % self.count == 0 and self.view.repeats in (1, q.count // self.count) and \
-            q.features == self.features and q.windows == self.windows and (q.rows == self.rows or q.windows == 1)
+            q.features == self.features <= 512 and q.windows == self.windows and (q.rows == self.rows or q.windows == 1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -372,6 +374,7 @@ class Scores:
     rate: float = 0.0
     masked: bool = False  # by the samples' lengths
     biases: Tuple[Constant, ...] = ()  # what else is added
+    gain: Optional[Constant] = None  # by which products are multiplied, one for each head
 
     @staticmethod
     def of(q: Heads, k: Heads, scale: float) -> "Scores":

@@ -88,6 +88,16 @@ int main(void)
     MEMBER(clprune_net_bias, masks);
     MEMBER(clprune_net_bias, mask);
     MEMBER(clprune_net_bias, reserved);
+    STRUCTURE(clprune_net_products);
+    MEMBER(clprune_net_products, parts);
+    MEMBER(clprune_net_products, heads);
+    MEMBER(clprune_net_products, transpose_a);
+    MEMBER(clprune_net_products, transpose_b);
+    MEMBER(clprune_net_products, a_below);
+    MEMBER(clprune_net_products, b_below);
+    MEMBER(clprune_net_products, y_below);
+    MEMBER(clprune_net_products, factor);
+    MEMBER(clprune_net_products, reserved);
     STRUCTURE(clprune_permute_desc);
     MEMBER(clprune_permute_desc, rank);
     MEMBER(clprune_permute_desc, extents);

@@ -686,6 +686,154 @@ def images(batch, height=8, width=12):
     return torch.randn(batch, 3, height, width)
 
 
+class Standardised(nn.Module):
+    """Convolutions of standardised weights, as NFNet has them with gains and BiT without; a weight that is also used as it is;
+    a number for all features, of a residual path."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.a, self.b = nn.Conv2d(3, 8, 3, 1, 1), nn.Conv2d(8, 8, 3, 1, 1, groups=2), nn.Conv2d(8, 8, 1, bias=False)
+        self.gain, self.skip = nn.Parameter(torch.rand(8, 1, 1, 1) + 0.5), nn.Parameter(torch.tensor(0.7))
+        self.shift, self.head = nn.Parameter(torch.tensor([0.3])), nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        w = self.a.weight
+        w = F.batch_norm(w.reshape(1, 8, -1), None, None, weight=(self.gain * 0.3).view(-1), training=True, momentum=0.0,
+                         eps=1e-6).reshape_as(w)
+        x = F.relu(self.stem(x))
+        y = F.conv2d(x, w, self.a.bias, 1, 1, 1, 2)
+        v, m = torch.var_mean(self.b.weight, dim=[1, 2, 3], keepdim=True, unbiased=False)
+        y = F.conv2d(F.gelu(y), (self.b.weight - m) / torch.sqrt(v + 1e-8))
+        x = x + y * self.skip + self.b(x)
+        return self.head(x.mean((2, 3)) + self.shift)
+
+
+class Computed(nn.Module):
+    """Parameters of other layers that are computed, also by modules, and from buffers; some of them are frozen."""
+
+    def __init__(self):
+        super().__init__()
+        self.w, self.q = nn.Parameter(torch.randn(6, 8)), nn.Parameter(torch.randn(2))
+        self.k, self.still = nn.Parameter(torch.randn(2)), nn.Parameter(torch.randn(2), requires_grad=False)
+        self.table, self.net = nn.Parameter(torch.randn(5, 4)), nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 8))
+        self.norm, self.a, self.b = nn.LayerNorm(6), nn.Linear(6, 6), nn.Linear(6, CLASSES)
+        self.register_buffer("places", torch.randn(5, 3))
+        self.register_buffer("order", torch.tensor([2, 0, 1, 4, 3]))
+        self.project = nn.Linear(3, 8)
+
+    def forward(self, x):
+        x = x + self.net(self.table[self.order]) + self.project(self.places).expand(x.shape[0], -1, -1)
+        x = F.linear(x, self.w, torch.cat([self.q, self.k.tanh(), 2 * self.still]))
+        x = self.norm(x) @ self.a.weight.clamp(-0.2, 0.2) / self.a.bias.exp() * (1 + self.k.abs().sum())
+        x = F.layer_norm(x, (6,), self.norm.weight.relu() + 0.1, eps=0.1) + (2 * self.q - self.q.detach()).sum()
+        return self.b(x).mean(1)
+
+
+class Shapes(nn.Module):
+    """Attention in shapes that the fused layer lacks, from products."""
+
+    def __init__(self, how, heads=2, features=12):
+        super().__init__()
+        self.how, self.heads, self.size = how, heads, features // heads
+        self.qkv, self.proj, self.head = nn.Linear(10, 3 * features), nn.Linear(features, 10), nn.Linear(10, CLASSES)
+        self.wide, self.widened = nn.Linear(10, 5 * features, bias=False), nn.Linear(3 * features, 10)
+        self.before, self.after = nn.Linear(heads, heads), nn.Linear(heads, heads)
+        self.temperature, self.scale = nn.Parameter(torch.rand(heads, 1, 1) + 0.5), nn.Parameter(torch.full((heads, 1, 1), 2.0))
+        self.table, self.mlp = nn.Parameter(torch.randn(heads, 9)), nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, heads))
+        self.kv = nn.Linear(10, 2 * features)
+
+    def forward(self, x):
+        return self.head(F.gelu(x + self.how(self, x)).mean(1))
+
+    def split(self, x):
+        n, t, _ = x.shape
+        return self.qkv(x).reshape(n, t, 3, self.heads, self.size).permute(2, 0, 3, 1, 4).unbind(0)
+
+    def joined(self, y):
+        return self.proj(y.transpose(1, 2).flatten(2))
+
+    def channels(self, x):
+        q, k, v = (part.transpose(-1, -2) for part in self.split(x))
+        scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-1, -2) * self.temperature
+        return self.proj((scores.softmax(-1) @ v).permute(0, 3, 1, 2).flatten(2))
+
+    def talking(self, x):
+        q, k, v = self.split(x)
+        scores = self.before((q * 0.4 @ k.transpose(-2, -1)).permute(0, 2, 3, 1)).permute(0, 3, 1, 2).softmax(-1)
+        return self.joined(self.after(scores.permute(0, 2, 3, 1)).permute(0, 3, 1, 2) @ v)
+
+    def wider(self, x):
+        """LeViT's: values wider than keys, a bias for each distance; heads beside each other before they are cut."""
+        n, t, _ = x.shape
+        q, k, v = self.wide(x).view(n, t, self.heads, -1).split([self.size, self.size, 3 * self.size], 3)
+        ids = (torch.arange(t)[:, None] - torch.arange(t)).abs()
+        scores = q.permute(0, 2, 1, 3) @ k.permute(0, 2, 3, 1) * 0.3 + self.table[:, ids]
+        return self.widened(F.hardswish((scores.softmax(-1) @ v.permute(0, 2, 1, 3)).transpose(1, 2).reshape(n, t, -1)))
+
+    def fused_wider(self, x):
+        n, t, _ = x.shape
+        q, k, v = self.wide(x).view(n, t, self.heads, -1).transpose(1, 2).split([self.size, self.size, 3 * self.size], -1)
+        return self.widened(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+    def cosines(self, x):
+        """Swin V2's."""
+        q, k, v = self.split(x)
+        scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
+        scores = scores * self.scale.clamp(max=4.6).exp()
+        places = torch.stack(torch.meshgrid(torch.arange(7.0), torch.arange(7.0), indexing="ij"), -1).to(x.dtype)
+        return self.joined((scores + 16 * self.mlp(places).permute(2, 0, 1).sigmoid()).softmax(-1) @ v)
+
+    def linear(self, x):
+        """Without a softmax; keys and values first."""
+        q, k, v = self.split(x)
+        return self.joined(F.relu(q) @ (F.relu(k).transpose(-2, -1) @ v) * 0.1)
+
+    def one_query(self, x):
+        q, _, v = self.split(x)
+        k, _ = self.kv(x).view(x.shape[0], -1, 2, self.heads, self.size).permute(2, 0, 3, 1, 4).unbind(0)
+        y = (q[:, :, :1] * 0.4 @ k.transpose(-2, -1)).softmax(-1) @ v
+        return torch.cat([self.joined(y), x[:, 1:]], 1)
+
+    def windowed(self, x):
+        """Talking heads in windows of rows."""
+        n, t, c = x.shape
+        x = x[:, :6].reshape(n * 2, 3, c)
+        q, k, v = self.split(x)
+        scores = (q @ k.transpose(-2, -1) + self.table.view(self.heads, 3, 3)).softmax(-1)
+        y = self.joined(self.after(scores.permute(0, 2, 3, 1)).permute(0, 3, 1, 2) @ v).reshape(n, 6, 10)
+        return torch.cat([y, x.reshape(n, 6, c)[:, :1]], 1)
+
+    def causal(self, x):
+        """Hidden keys, and a softmax whose result is scaled."""
+        q, k, v = self.split(x)
+        scores = (q @ k.transpose(-2, -1)).masked_fill(torch.ones(7, 7).triu(1).bool(), float("-inf")).softmax(-1)
+        return self.joined((scores * self.temperature) @ v)
+
+
+class Outlook(nn.Module):
+    """VOLO's attention to the pixels of a window, the sums of windows, and the maximum of all rows; SKNet's paths."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.v, self.attn = nn.Conv2d(3, 8, 3, 2, 1), nn.Linear(8, 8), nn.Linear(8, 81 * 2)
+        self.unfold, self.pool = nn.Unfold(3, padding=1, stride=2), nn.AvgPool2d(2, 2, ceil_mode=True)
+        self.paths = nn.ModuleList(nn.Conv2d(8, 8, 3, 1, d, d) for d in (1, 2))
+        self.reduce, self.select, self.head = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 16, 1), nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        x = self.stem(x).permute(0, 2, 3, 1)
+        n, height, width, c = x.shape
+        h, w = -(-height // 2), -(-width // 2)
+        v = self.unfold(self.v(x).permute(0, 3, 1, 2)).reshape(n, 2, c // 2, 9, h * w).permute(0, 1, 4, 3, 2)
+        scores = self.attn(self.pool(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)).reshape(n, h * w, 2, 9, 9)
+        y = ((scores.permute(0, 2, 1, 3, 4) * 0.5).softmax(-1) @ v).permute(0, 1, 4, 3, 2).reshape(n, c * 9, h * w)
+        x = x.permute(0, 3, 1, 2) + F.fold(y, (height, width), 3, padding=1, stride=2)
+        y = torch.stack([path(x) for path in self.paths], dim=1)
+        scores = self.select(F.relu(self.reduce(y.sum(1).mean((2, 3), keepdim=True)))).view(n, 2, c, 1, 1)
+        x = (y * torch.softmax(scores, dim=1)).sum(dim=1).flatten(2).transpose(1, 2)
+        return self.head(x.mean(1) + 0.5 * x.max(1)[0])
+
+
 MODELS = {
     "resnet": (resnet, lambda n: images(n, 16, 16)),
     "vgg": (vgg, images),
@@ -710,6 +858,12 @@ MODELS = {
         Windows.fused, Windows.apart, Windows.einsum, Windows.alone)},
     **{f"biases, {add.__name__}": (functools.partial(Biases, add), lambda n: torch.randn(n, 7, 10)) for add in (
         Biases.heads_first, Biases.embedded, Biases.numbers, Biases.batches, Biases.own)},
+    "standardised": (Standardised, images),
+    "computed": (Computed, lambda n: torch.randn(n, 5, 8)),
+    **{f"shapes, {how.__name__}": (functools.partial(Shapes, how), lambda n: torch.randn(n, 7, 10)) for how in (
+        Shapes.channels, Shapes.talking, Shapes.wider, Shapes.fused_wider, Shapes.cosines, Shapes.linear, Shapes.one_query,
+        Shapes.windowed, Shapes.causal)},
+    "outlook": (Outlook, images),
     "odd": (Odd, lambda n: torch.randn(n, 7, 10)),
     **{f"rotary, {how.__name__}, {part}": (functools.partial(Turned, how, part, theta), lambda n: torch.randn(n, 7, 24))
        for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4),
@@ -1532,12 +1686,51 @@ class Traps(Case):
             self.refused(self.module(lambda m, x: m.a(x, x, x, need_weights=False)[0], a=attention), x,
                          "a: the parameters of its out_proj are computed")
 
+    def test_products_and_parameters_in_odd_shapes(self):
+        def rows(n):
+            return torch.randn(n, 5, 8)
+
+        def turned_pixels(x):
+            return (x.flatten(2) + x.transpose(2, 3).flatten(2) * x.flatten(2)).transpose(1, 2)
+
+        eye = torch.eye(5)
+        for forward, inputs, modules in (
+                (lambda m, x: F.scaled_dot_product_attention(x, x[:, :3], x[:, :3], attn_mask=m.table[:5, :3]), rows, {}),
+                (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=m.head.bias[:5] * m.table[:1, :5] * eye.to(x)),
+                 rows, {}),
+                (lambda m, x: (x @ x.transpose(1, 2)).softmax(1) @ x, rows, {}),
+                (lambda m, x: (x @ x.transpose(1, 2)) @ x / 9, rows, {}),
+                (lambda m, x: (x @ x.transpose(1, 2) + m.head.bias[:5] * eye.to(x)).softmax(-1) @ x, rows, {}),
+                (lambda m, x: torch.einsum("nid,njd->nij", x, x).softmax(-1).transpose(1, 2) @ x, rows, {}),
+                (lambda m, x: m.fc((x @ x.transpose(1, 2)).tanh() * m.table[:5, :5]), rows, {"fc": nn.Linear(5, 8)}),
+                (lambda m, x: (x.softmax(-1) * 3 + F.normalize(x, dim=1)) * m.table[:5], rows, {}),
+                (lambda m, x: x.transpose(1, 2).softmax(-1).transpose(1, 2) + m.table.sum() * m.table[0, 0], rows, {}),
+                (lambda m, x: turned_pixels(m.conv(x)), images, {"conv": nn.Conv2d(3, 8, 1)}),
+                (lambda m, x: m.fc(x).mean((1, 2)).view(-1, 1, 8), images, {"fc": nn.Linear(12, 8)}),
+                (lambda m, x: F.conv2d(x, 2 * m.conv.weight).flatten(2).transpose(1, 2), images, {"conv": nn.Conv2d(3, 8, 1)}),
+                (lambda m, x: F.linear(x, m.fc.weight.t()), rows, {"fc": nn.Linear(8, 8)})):
+            model = self.module(lambda m, x: m.head(forward(m, x)).mean(1), head=nn.Linear(8, CLASSES),
+                                table=nn.Parameter(torch.randn(8, 8)), **modules)
+            with self.subTest(list(modules), code=forward.__code__.co_firstlineno):
+                self.same(model, inputs(4))
+
     def test_parameters_in_another_form(self):
         """Which has the parameter's elements now, but not later, or no gradient."""
         fc, x = nn.Linear(8, 8), torch.randn(4, 8, 8)
         fc.weight.data.abs_()
         for form in torch.relu, torch.abs, torch.detach:
-            self.refused(self.module(lambda m, x: (m.fc(x) + form(m.fc.weight)).mean(1), fc=fc), x, "computed from others")
+            model = self.module(lambda m, x: (m.fc(x) + form(m.fc.weight)).mean(1), fc=copy.deepcopy(fc))
+            net, other = clprune.Net(model, x, keep="exact", optimizer="sgd", lr=0.1, momentum=0), copy.deepcopy(model)
+            y = labels(4) % 8
+            steps = torch.optim.SGD(other.parameters(), lr=0.1)
+            for _ in range(3):  # the values that follow are others
+                steps.zero_grad()
+                loss = F.cross_entropy(other(x), y)
+                loss.backward()
+                steps.step()
+                self.assertLess(abs(loss.item() - net.step(x, y)), 1e-5, form)
+            self.assertLess(float((other.fc.weight - net.state_dict()["fc.weight"]).norm()), 1e-5, form)
+            net.close()
         self.refused(self.module(lambda m, x: torch.erf(m.fc(x)).mean(1), fc=fc), x, "erf is supported in GELU")
 
     def test_parameters_that_are_computed(self):
@@ -1557,9 +1750,6 @@ class Traps(Case):
             s[0] = m.q[0]
             return F.linear(x, m.w) * s
 
-        def quantised(a):
-            return a + ((a * 4096).round() / 4096 - a).detach()
-
         def attended(form):
             return lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=form(m.table).view(5, 5))
 
@@ -1568,19 +1758,21 @@ class Traps(Case):
 
         x, rows = torch.randn(4, 8), torch.randn(4, 5, 8)
         parts = {"w": nn.Parameter(torch.randn(6, 8)), "q": zeros(2), "k": zeros(2), "v": zeros(2)}
+        for forward, data, modules in (
+                (lambda m, x: m.b(F.linear(x, m.w, torch.cat([m.q, m.k.tanh(), m.v]))).mean(1), rows, {
+                    **parts, "b": nn.Linear(6, CLASSES)}),
+                (lambda m, x: m.l(x) * m.a.tanh(), x, {"l": nn.Linear(8, CLASSES), "a": zeros(1)}),
+                (lambda m, x: m.l(x) + m.a.clamp(-1, 1) ** 3 + m.a.tanh(), x, {"l": nn.Linear(8, CLASSES), "a": zeros(CLASSES)}),
+                (lambda m, x: m.l(x + m.a.tanh()) + (2 * m.a - m.a.detach())[:1], x, {"l": nn.Linear(8, CLASSES), "a": zeros(8)}),
+                (lambda m, x: m.l(x @ m.a.clamp(-9, 9)), x, {"a": nn.Parameter(torch.randn(8, 6)), "l": nn.Linear(6, CLASSES)}),
+                (lambda m, x: m.l(attended(torch.sin)(m, x)).mean(1), rows, {"table": zeros(25, 1), "l": nn.Linear(8, CLASSES)})):
+            with self.subTest(modules=list(modules)):
+                self.same(self.module(forward, **modules), data)
         for forward, data, text, modules in (
-                (lambda m, x: F.linear(x, m.w, torch.cat([m.q, m.k.tanh(), m.v])), rows, "computed from others", parts),
-                (lambda m, x: F.linear(x, m.w, torch.cat([m.q, m.k.detach() * 2, m.v])), rows, "computed from others", parts),
                 (written, rows, "computed from others", parts),
                 (input_written, rows, "a write by index of what is computed from the input", parts),
-                (scaled, x, "needs one value per feature", parts),
-                (lambda m, x: m.l(x) * m.a.tanh(), x, "computed from others", {"l": nn.Linear(8, 1), "a": zeros(1)}),
-                (lambda m, x: m.l(x) + m.a.clamp(-1, 1) ** 3, x, "computed from others", {"l": nn.Linear(8, 3), "a": zeros(3)}),
-                (lambda m, x: x + quantised(m.a), x, "computed from others", {"a": zeros(8)}),
+                (scaled, x, "computed from others", parts),
                 (lambda m, x: x + m.a, x, "computed from others", {"a": torch.zeros(8, requires_grad=True)}),
-                (lambda m, x: x + (2 * m.a - m.a.detach()), x, "computed from others", {"a": zeros(8)}),
-                (lambda m, x: x @ m.a.clamp(-9, 9), x, "is no parameter", {"a": nn.Parameter(torch.randn(8, 6))}),
-                (attended(torch.relu), rows, "an entry of table", {"table": zeros(25, 1)}),
                 (attended(lambda t: F.dropout(t, 0.5)), rows, "random numbers", {"table": zeros(25, 1)}),
                 (lambda m, x: x + F.dropout(m.a, 0.1, m.training), x, "random numbers", {"a": torch.randn(8) / 100}),
                 (lambda m, x: x + m.drop(m.a), x, "random numbers", {"a": torch.randn(8) / 100, "drop": nn.Dropout(0.1)}),
@@ -1923,25 +2115,25 @@ class Errors(Case):
                  {"act": nn.Mish()}),
                 (lambda m, x: m.head(torch.erf(x)), r"erf is supported in GELU", {}),
                 (lambda m, x: m.head(x + 1), "add: an addition needs two tensors", {}),
-                (lambda m, x: m.head(x + m.p), "add: p of .* a parameter needs one value per feature, or",
-                 {"p": nn.Parameter(torch.zeros(1))}),
                 (lambda m, x: m.head(torch.cat([x[:2], x[2:]], 0)), "getitem.*: \\[slice.*part along one dim", {}),
                 (lambda m, x: m.head(x[:, ::2].repeat(1, 2)), "getitem: \\[\\(slice", {}),
                 (lambda m, x: m.head(torch.cat([x, x], 0)), "\n    cat: torch.cat along dimension 0, which is neither", {}),
                 (lambda m, x: x.view(-1, 4, 5)[:2, 1], "\n    getitem: \\[\\(slice", {}),
                 (lambda m, x: x @ x.t(), "t: t is not supported", {}),
-                (lambda m, x: m.head(x.softmax(-1)), "softmax: softmax is supported over the scores", {}),
-                (lambda m, x: x.view(-1, 4, 5) @ x.view(-1, 5, 4), "matmul: a product of two tensors that are not queries", {}),
+                (lambda m, x: m.head(x.softmax(0)), "softmax: a tensor of .* in this order|the first dimension is not", {}),
+                (lambda m, x: x.view(-1, 4, 5) @ x.view(-1, 4, 5), "the model fails|matmul: a product of", {}),
+                (lambda m, x: x.view(-1, 4, 5).transpose(0, 1) @ x.view(-1, 4, 5).permute(1, 2, 0),
+                 "matmul: a product of tensors whose first dimension is not the samples", {}),
                 (lambda m, x: m.head(x * x.sum(1, keepdim=True)), "sum_1: sum is not", {}),
                 (lambda m, x: m.head(x.t().t()), "t: t is not supported", {}),
-                (lambda m, x: m.head(x).max(1)[0], "\n    max_1: max is not supported$", {}),
+                (lambda m, x: m.head(x).max(1)[0], "\n    max_1: max is supported over all rows of a sample$", {}),
                 (lambda m, x: m.head(x).transpose(0, 1), "output: a tensor of .* in this order", {}),
                 (lambda m, x: (m.head(x), x), "the output is not one tensor", {})):
             self.refused(forward, text, **modules)
         for forward, text, modules in (
                 (lambda m, x: m.conv(x * x.mean(1, keepdim=True)), "mean: a mean over other dimensions",
                  {"conv": nn.Conv2d(3, 3, 3)}),
-                (lambda m, x: x.flatten(2) * x.transpose(2, 3).flatten(2), "mul: a product of two tensors is not supported, unless", {}),
+                (lambda m, x: x * x[:, :, :4], "the model fails|mul: a product of two tensors is not supported, unless", {}),
                 (lambda m, x: torch.cat([x, x], 2), "cat: torch.cat along dimension 2", {}),
                 (lambda m, x: m.bn(x), "bn: a batch norm without running statistics",
                  {"bn": nn.BatchNorm2d(3, track_running_stats=False)}),
@@ -1954,15 +2146,7 @@ class Errors(Case):
                  {"norm": nn.LayerNorm(12)}),
                 (lambda m, x: m.norm(x.permute(0, 2, 3, 1)), "norm: a group norm over dimension 1, which is not the f",
                  {"norm": nn.GroupNorm(4, 8)}),
-                (lambda m, x: m.fc(x), "fc: a linear layer over a dimension that is neither",
-                 {"fc": nn.Linear(12, 5)}),
-                (lambda m, x: F.conv2d(x, 2 * m.conv.weight), "conv2d: its parameters are computed",
-                 {"conv": nn.Conv2d(3, 5, 1)}),
-                (lambda m, x: F.linear(x.mean((2, 3)), m.fc.weight.t()),
-                 "linear: its parameters are computed", {"fc": nn.Linear(3, 3)}),
                 (lambda m, x: x.mean(2), "mean: a mean over other dimensions", {}),
-                (lambda m, x: x.flatten(2) + x.permute(0, 1, 3, 2).flatten(2), "laid out differ",
-                 {}),
                 (lambda m, x: m.conv(x).flatten(1), "the output of a sample is \\(480,\\), expected clas",
                  {"conv": nn.Conv2d(3, 5, 1)})):
             self.refused(forward, text, x, **modules)
@@ -1980,16 +2164,8 @@ class Errors(Case):
             return x.view(-1, 5, 2, 4).transpose(1, 2)
 
         for forward, text in (
-                (lambda m, x: F.scaled_dot_product_attention(x, x[:, :3], x[:, :3], attn_mask=torch.zeros(5, 3)),
-                 "in attention to other rows"),
                 (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=torch.arange(25.0 * len(x)).view(-1, 5, 5)),
-                 "another one for each sample"),
-                (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=m.head(torch.ones(20))[:1] * torch.eye(5)),
-                 "computed from several parameters"),
-                (lambda m, x: ((x @ x.transpose(1, 2)).softmax(1) @ x), "softmax: softmax is supported over the scores"),
-                (lambda m, x: (x @ x.transpose(1, 2)) @ x, "matmul_1: a product with scores that is not attention's"),
-                (lambda m, x: (x @ x.transpose(1, 2) + m.head.bias[:5] * torch.eye(5)).softmax(-1) @ x,
-                 "a bias of attention that is not an entry"),
+                 "_tensor_constant0 of .2, 5, 5. with a tensor of .N, 5, 5."),
                 (lambda m, x: (x @ x.transpose(1, 2) + torch.zeros(3, 5)).softmax(-1) @ x, "size of tensor"),
                 (lambda m, x: of_heads(x)[..., :2] + of_heads(x)[..., 2:], "a sum of features of heads that is not rotary"),
                 (lambda m, x: of_heads(x)[..., ::2], "rotary positions other than Llama's"),
@@ -2000,8 +2176,7 @@ class Errors(Case):
                 (lambda m, x: turned(of_heads(x), table.cos(), table.sin()).transpose(1, 2).flatten(2),
                  "rotary positions or repeated heads in another"),
                 (lambda m, x: F.scaled_dot_product_attention(turned(of_heads(x), table.cos(), table.sin()), *[of_heads(x)] * 2),
-                 "attention with other heads, windows or positions"),
-                (lambda m, x: x @ x.transpose(1, 2), "the output is not one tensor")):
+                 "rotary positions or repeated heads in another")):
             self.refused(forward, text, rows)
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
                      "torch.fx cannot trace the model: TraceError")
