@@ -1,19 +1,21 @@
-"""What a batch of a Net's inputs is: a tensor; that and a mask of its samples' lengths; or what a tokenizer gives."""
+"""What a batch of a Net's inputs is: a tensor; that and a mask of its samples' lengths; several tensors; or what a tokenizer
+gives. And what a model returns: a tensor, or several, which a net has side by side."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Optional, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, fx, nn
 
 from clprune import Error
+from clprune_graph import unchanged
 
-__all__ = ["Input", "has_types", "lengths_of", "model_of", "parts_of"]
+__all__ = ["Input", "check_inputs", "has_types", "join", "lengths_of", "lines", "model_of", "parts_of", "several_of", "split"]
 
-Input = Union[Tensor, Tuple[Tensor, Tensor], "Mapping[str, Tensor]"]
+Input = Union[Tensor, Tuple[Tensor, ...], "Mapping[str, Tensor]"]
 
 _INPUTS = ("input_ids", "pixel_values", "inputs_embeds")
 
@@ -27,6 +29,9 @@ def _name_of(batch: "Mapping[str, Tensor]") -> str:
 
 def parts_of(x: Input, types: bool = True) -> Tuple[Tensor, Optional[Tensor]]:
     """The tensor, and the mask if there is one. types: a model with a table of token types has those of 0 without being told."""
+    several = several_of(x)
+    if several is not None:
+        return torch.cat([_lines_of(part) for part in several], 1), None
     if isinstance(x, (tuple, list)) and len(x) == 2:
         return x[0], x[1]
     if not isinstance(x, Mapping):
@@ -39,6 +44,109 @@ def parts_of(x: Input, types: bool = True) -> Tuple[Tensor, Optional[Tensor]]:
         if name not in (first, "attention_mask") and not plain:
             raise ValueError(f"the batch has {name}, which a Net does not take for this model; labels are the second argument")
     return x[first], x.get("attention_mask")
+
+
+def several_of(x: Input) -> Optional[Sequence[Tensor]]:
+    """Several inputs. Of two, the second one may be a mask instead, with a number for each row of the first."""
+    if not isinstance(x, (tuple, list)) or len(x) < 2 or len(x) == 2 and x[1] is None:
+        return None
+    first, second = x[:2]
+    rows = isinstance(first, Tensor) and first.dim() > (2 if first.is_floating_point() else 1)
+    if len(x) == 2 and rows and isinstance(second, Tensor) and second.shape == first.shape[:2]:
+        return None
+    if len(x) == 2 and isinstance(first, Tensor) and not first.is_floating_point():
+        return None  # tokens, and a mask that lengths_of checks
+    for part in x:
+        if not isinstance(part, Tensor) or part.dtype != torch.float32 or not 2 <= part.dim() <= 4 or len(part) != len(first):
+            what = f"{part.dtype} of {tuple(part.shape)}" if isinstance(part, Tensor) else f"a {type(part).__name__}"
+            raise ValueError(f"of several inputs one is {what}, expected float32 of (N, C, H, W), (N, T, C) or (N, C) with one N")
+    return x
+
+
+def check_inputs(x: Input, shapes: Sequence[Tuple[int, ...]]) -> None:
+    """shapes: of the samples of several inputs, or none."""
+    several = several_of(x)
+    got = [tuple(part.shape[1:]) for part in several or ()]
+    if got != list(shapes):
+        raise ValueError(f"the inputs are of {got or 'one tensor'} a sample, expected {list(shapes) or 'one tensor'}")
+
+
+def _lines_of(x: Tensor) -> Tensor:
+    """Samples as lines, features first."""
+    return (x.transpose(1, 2) if x.dim() == 3 else x).flatten(1)
+
+
+def join(outputs: Any, found: List[Any]) -> Any:
+    """The tensors in what a model returns, side by side as lines; `found` gets what split takes. One tensor, or a dict with it
+    as "out", stays."""
+    if isinstance(outputs, (Tensor, fx.Proxy)) or isinstance(outputs, Mapping) and "out" in outputs:
+        return outputs
+    lines: List[Any] = []
+
+    def shape_of(y: Any) -> Any:
+        if y is None:
+            return None
+        if isinstance(y, Mapping):
+            return {key: shape_of(value) for key, value in y.items()}
+        if isinstance(y, (tuple, list)):
+            return tuple(map(shape_of, y))
+        if not isinstance(y, (Tensor, fx.Proxy)):
+            raise Error(f"the model returns a {type(y).__name__} among its outputs, expected tensors")
+        shape = tuple((y.known if isinstance(y, fx.Proxy) else y).shape[1:])
+        lines.append(y if len(shape) == 1 else y.flatten(1))
+        return _Shape(shape)
+
+    found[:] = [shape_of(outputs)]
+    if not lines:
+        raise Error("the model returns no tensor")
+    return torch.cat(lines, 1) if len(lines) > 1 else lines[0]
+
+
+class _Shape(tuple):
+    """Of a sample of an output."""
+
+
+def split(y: Tensor, shapes: Any) -> Any:
+    """What a model returns, of a matrix of lines. shapes: those of join()."""
+    first = 0
+
+    def part(of: Any) -> Any:
+        nonlocal first
+        if isinstance(of, _Shape):
+            count = of_shape(of)
+            first += count
+            return y[:, first - count:first].reshape(len(y), *of)
+        if isinstance(of, dict):
+            return {key: part(value) for key, value in of.items()}
+        return None if of is None else tuple(map(part, of))
+
+    return part(shapes)
+
+
+def of_shape(shape: Sequence[int]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def lines(dys: Sequence[Optional[Tensor]], shapes: Any, batch: int) -> Tensor:
+    """The gradients of several outputs, in their order, as a matrix of lines; None: zeros."""
+    of: List[_Shape] = []
+
+    def note(shape: Any) -> None:
+        if isinstance(shape, _Shape):
+            of.append(shape)
+        elif shape is not None:
+            for inner in shape.values() if isinstance(shape, dict) else shape:
+                note(inner)
+
+    note(shapes)
+    if len(dys) != len(of) or any(dy is not None and tuple(dy.shape) != (batch, *shape) for dy, shape in zip(dys, of)):
+        raise ValueError(f"the gradients are of {[None if dy is None else tuple(dy.shape) for dy in dys]}, expected those of the "
+                         f"outputs, {[(batch, *shape) for shape in of]}")
+    return torch.cat([torch.zeros(batch, of_shape(shape)) if dy is None else dy.detach().reshape(batch, -1)
+                      for dy, shape in zip(dys, of)], 1)
 
 
 def has_types(model: nn.Module) -> bool:
@@ -82,15 +190,50 @@ class _MaskedLogits(_Logits):
         return self._logits(**{self.input_name: x, "attention_mask": mask})
 
 
+class _Several:
+    """Of a model of several inputs or outputs: one of a tensor with those, and perhaps of a mask, that returns these side by side."""
+
+    def forward(self, x: Tensor, *mask: Tensor) -> Any:
+        parts, first = [], 0
+        for shape in self.several_inputs:
+            count = of_shape(shape)
+            part, first = x[:, first:first + count], first + count
+            if len(shape) > 1:
+                part = part.reshape(x.shape[0], *((shape[1], shape[0]) if len(shape) == 2 else shape))
+            parts.append(part.transpose(1, 2) if len(shape) == 2 else part)
+        return join(super().forward(*(parts or [x]), *mask), self.several_outputs)
+
+
+def _returns_several(model: nn.Module, x: Input) -> bool:
+    """What two samples tell."""
+    several = several_of(x)
+    try:
+        with unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
+            y = model.train()(*(part[torch.arange(2) % len(part)] for part in (several or parts_of(x)) if part is not None))
+    except Exception:  # which the trace will report
+        return False
+    return not isinstance(y, Tensor) and not (isinstance(y, Mapping) and "out" in y)
+
+
 def model_of(model: nn.Module, x: Input) -> nn.Module:
     """The model as one that takes the parts of such batches, with the attributes of the model itself."""
     name = getattr(model, "main_input_name", None) if hasattr(model, "config") else None  # a model of transformers
     if not isinstance(x, Mapping) and not isinstance(name, str):
-        return model
+        several = several_of(x)
+        if several is None and not _returns_several(model, x):
+            return model
+        return _whole(model, _Several, {"several_inputs": [tuple(part.shape[1:]) for part in several or ()], "several_outputs": []})
+    if several_of(x) is not None:
+        raise Error("a model of transformers takes a dict of inputs, not several tensors")
+    kind = _Logits if parts_of(x, has_types(model))[1] is None else _MaskedLogits
+    return _whole(model, kind, {"input_name": _name_of(x) if isinstance(x, Mapping) else name})
+
+
+def _whole(model: nn.Module, kind: type, names: dict) -> nn.Module:
+    """The model with another forward, that of `kind`."""
     if "forward" in vars(model):
         raise Error("the model has a forward of its own, in place of its class's, as hooks of other libraries give it")
-    kind = _Logits if parts_of(x, has_types(model))[1] is None else _MaskedLogits
-    names = {"input_name": _name_of(x) if isinstance(x, Mapping) else name, "__module__": type(model).__module__}
+    names = {**names, "__module__": type(model).__module__}
     whole = nn.Module.__new__(type(type(model).__name__, (kind, type(model)), names))
     object.__setattr__(whole, "__dict__", model.__dict__)
     return whole

@@ -27,7 +27,7 @@ class Layers(fx.Interpreter, Maker):
         self.noted: Dict[fx.Node, Any] = {}
         self.failed: List[str] = []
         self.stopped = False
-        self.names: set = set()
+        self.names = {"pixels", "rows", "tokens"}  # those of inputs
         self.first: Dict[int, tuple] = {}  # of a parameter's id: the net's name, split, order
         self.state = set(model.state_dict())
         self.tensors = {**dict(model.named_buffers(remove_duplicate=False)), **dict(model.named_parameters(remove_duplicate=False))}

@@ -40,7 +40,7 @@ from torch import Tensor, nn
 from clprune import (
     VALUES, Error, Keep, _Keep, _library, _Mat, _number, giving_back, own_class, process_memory)
 from clprune_graph import hooks_of, unchanged
-from clprune_inputs import Input, has_types, lengths_of, model_of, parts_of
+from clprune_inputs import Input, check_inputs, has_types, lengths_of, lines, model_of, parts_of, several_of, split
 from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Product, Program
 from clprune_trace import trace
 from clprune_views import Angles, Matrix, Order, Value
@@ -654,10 +654,12 @@ def _tensors_of(model: nn.Module) -> Dict[str, Tensor]:
 class Net:
     """A PyTorch model that trains as a net of clprune.
 
-    model      an nn.Module with one output, of one input or of that and a mask, traced by torch.fx with the
-               example, whose sizes its code sees; it is copied, and not changed
+    model      an nn.Module of one input, that and a mask, or several inputs, traced by torch.fx with the
+               example, whose sizes its code sees; it is copied, and not changed. It returns a tensor, or tuples and
+               dicts of tensors; then calls and `forward` do, too, `backward` takes a gradient for each or None, and
+               the loss is a function of them, or None
     example    a batch of its input, float32: (N, C, H, W), (N, T, C) or (N, C), or tokens, integers:
-               (N, T). N is the largest batch. For a model with padding a pair (input, mask), as then in each
+               (N, T). N is the largest batch. Of several inputs a tuple, of float32. For a model with padding a pair (input, mask), as then in each
                call: the mask (N, T) has 1 in a sample's first rows, which count, and 0 behind them, and the
                model gives it, or what it computes of it, to attention alone. Or what a tokenizer gives, for a
                model of transformers: a dict of input_ids, and attention_mask, whose output has logits. Where
@@ -736,7 +738,11 @@ class Net:
         if hooked:
             raise Error(f"{hooked[0]} has hooks, which a Net does not run; a NetModule does")
         whole, program = traced(model, inputs)
-        few = example[:2] if mask is None else (example[:2], mask[:2])
+        if isinstance(loss, str) and program.outputs is not None:
+            raise Error(f"the model returns several tensors, which have no {loss}; expected a function of them as loss, or None")
+        few = inputs if several_of(inputs) else (example,) if mask is None else (example, mask)
+        few = tuple(part[:2] for part in few)
+        few = few[0] if len(few) == 1 else few
         if loss == "cross_entropy" and "C" not in program.output.axes:
             raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
                         "the cross-entropy")
@@ -817,36 +823,53 @@ class Net:
             return self._pass(x, y, self._reader(grads)), self._sorted(grads)
 
     @_uncompiled
-    def forward(self, x: Input) -> Tensor:
+    def forward(self, x: Input) -> Any:
         """The model's output in training, for `backward`. Running statistics move."""
         with self._work(True):
             self._warn()
-            return self._run_forward(x, self.seed * 2**32 + self.steps)
+            return self._shown(self._run_forward(x, self.seed * 2**32 + self.steps))
 
     @_uncompiled
-    def backward(self, dy: Tensor) -> Dict[str, Tensor]:
+    def backward(self, *dy: Optional[Tensor]) -> Dict[str, Tensor]:
         """After `forward`: the gradients, by the model's names, of a loss whose gradient by the
-        output is dy. The net keeps one pass, so each forward pass has one backward pass, before the
+        output is dy; of several outputs one each, in their order, or None. The net keeps one pass, so each forward pass has one backward pass, before the
         next pass."""
         with self._work(False):
             grads: Dict[str, Tensor] = {}
-            self._run_backward(dy, self._reader(grads))
+            if self._program.outputs is None and len(dy) != 1:
+                raise ValueError(f"there are {len(dy)} gradients of one output")
+            if self._program.outputs is not None and self._current is not None:
+                dy = lines(dy, self._program.outputs, self._batch),
+            self._run_backward(dy[0], self._reader(grads))
             return self._sorted(grads)
 
     @_uncompiled
-    def __call__(self, x: Input) -> Tensor:
+    def __call__(self, x: Input) -> Any:
         """The model's output in inference."""
         with self._work(False):
-            batch = self._write_input(x, False)
-            self._current = None
-            self._run.forward(batch, False)
-            y = self._output(batch)
-            self._run.end()
+            return self._shown(self._infer(x))
+
+    def _infer(self, x: Input) -> Tensor:
+        batch = self._write_input(x, False)
+        self._current = None
+        self._run.forward(batch, False)
+        y = self._output(batch)
+        self._run.end()
         return y
+
+    def _shown(self, y: Tensor) -> Any:
+        """The output as the model returns it, if that has several tensors."""
+        return y if self._program.outputs is None else split(y, self._program.outputs)
 
     def _run_forward(self, x: Input, seed: int) -> Tensor:
         """The output of a forward pass in training that draws by the seed."""
         batch = self._write_input(x)
+        self._forward(batch, seed)
+        return self._output(batch)
+
+    def _run_joined(self, x: Tensor, mask: Optional[Tensor], seed: int) -> Tensor:
+        """The same of several inputs side by side, if the net has those."""
+        batch = self._write_joined(x, mask, True)
         self._forward(batch, seed)
         return self._output(batch)
 
@@ -958,7 +981,8 @@ class Net:
     def _compare(self, x: Input, want: Tensor) -> None:
         """Fails if the model infers otherwise than the net: then something was not converted
         right, such as code that does something else in training. want: the model's output."""
-        got = self(x)
+        with self._work(False):
+            got = self._infer(x)
         if self._padded is not None:  # padding has other positions in RoBERTa
             axis = 1 + self._program.output.axes.index("T")
             got, want = (value.movedim(axis, 1)[~self._padded] for value in (got, want))
@@ -988,15 +1012,18 @@ class Net:
         self._forward(batch, seed)
         output = self._output(batch).requires_grad_()
         with torch.enable_grad():
-            value = loss(output, y)
+            value = loss(self._shown(output), y)
             dy, = torch.autograd.grad(value, output)
         self._run_backward(dy, use)
         return float(value.detach())
 
     def _write_input(self, x: Input, training: bool = True) -> int:
         """How many samples there are."""
+        check_inputs(x, self._program.inputs)
+        return self._write_joined(*parts_of(x, self._program.token_types), training)
+
+    def _write_joined(self, x: Tensor, mask: Optional[Tensor], training: bool) -> int:
         self._make_values()
-        x, mask = parts_of(x, self._program.token_types)
         if mask is not None and not self._program.lengths and bool((mask != 0).all()):
             mask = None
         if (mask is not None) != self._program.lengths:
@@ -1339,6 +1366,8 @@ def traced(model: nn.Module, example: Input) -> Tuple[nn.Module, Program]:
         program = trace(whole, x, mask)
         gc.collect()  # graphs of torch.fx are cycles: 8 MiB of a BERT
     program.token_types = types
+    program.inputs = getattr(whole, "several_inputs", [])
+    program.outputs = next(iter(getattr(whole, "several_outputs", ())), None)
     return whole, program
 
 

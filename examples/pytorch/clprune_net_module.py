@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 
 from clprune import Error, Keep
 from clprune_functions import Once
-from clprune_inputs import Input, parts_of
+from clprune_inputs import Input, check_inputs, parts_of, split
 from clprune_net import Net, _uncompiled, changes, structure_of
 from clprune_saved import is_batched, transformed
 
@@ -112,21 +112,25 @@ class NetModule(nn.Module):
         return super().train(mode)
 
     @_uncompiled
-    def forward(self, x: Tensor, *mask: Tensor, **named: Any) -> Tensor:
-        """In training x, and the mask if the model has one; in eval() whatever the model takes."""
-        if not self.training or self._runs_itself(x):
+    def forward(self, x: Tensor, *mask: Tensor, **named: Any) -> Any:
+        """In training x, and the mask if the model has one, or several inputs; in eval() whatever the model takes."""
+        if not self.training or any(map(self._runs_itself, (x, *mask))):
             return self._own(x, *mask, **named)
-        if not isinstance(x, Tensor) or len(mask) > 1 or named:
-            raise ValueError("a NetModule takes the input in training, and perhaps a mask, in this order")
+        program = self._parts[0]
+        if not isinstance(x, Tensor) or named or not program.inputs and len(mask) > 1:
+            raise ValueError("a NetModule takes the input in training, and perhaps a mask, or several inputs, in this order")
         self._check()
+        if program.inputs:
+            check_inputs((x, *mask), program.inputs)
+            x, mask = parts_of((x, *mask))[0], ()
         seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_())
         tensors = self._tensors()
         for param in self._parts[0].params:
             if param.made is not None:
                 tensors[param.key] = param.made.value(tensors).reshape(param.shape)
         y = NetFunction.apply(x, *(mask or (None,)), self, seed, *(tensors[name] for name in self._names()))
-        key = self._parts[0].key
-        return {key: y} if key else y
+        key = program.key
+        return {key: y} if key else y if program.outputs is None else split(y, program.outputs)
 
     def _names(self) -> List[str]:
         return [param.key for param in self._parts[0].params if param.key is not None]
@@ -139,7 +143,7 @@ class NetModule(nn.Module):
         """A forward pass in training; the first one moves running statistics."""
         net, tensors = self.net, self._tensors()
         net._write_values({**tensors, **dict(zip(self._names(), parameters))})
-        y = net._run_forward(x if mask is None else (x, mask), seed).to(x.device)
+        y = net._run_joined(x, mask, seed).to(x.device)
         if first:
             first = len(net._program.params)
             for param, mat in net._run.params[first:first + len(net._program.states)]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Iterable, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -137,6 +137,8 @@ class Program:
     pads_positions: bool = False  # and that shift the positions of others
     output: Optional[Value] = None
     key: Optional[str] = None  # that the output has in the model's, a dict
+    inputs: List[Tuple[int, ...]] = dataclasses.field(default_factory=list)  # shapes of samples of several, side by side
+    outputs: Any = None  # the same of several outputs (clprune_inputs.join)
     lengths: bool = False  # a second input is the mask of samples' lengths
     token_types: bool = False  # a model of transformers with a table of them
     padding_counts: bool = True  # outputs depend on rows behind the length of their sample

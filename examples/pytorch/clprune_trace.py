@@ -397,6 +397,9 @@ class _Tracer(Images, Attentions):
             return x
         values = [x if isinstance(x, Constant) else self._use(x) for x in tensors]
         most = max((x for x in values if isinstance(x, Value)), key=lambda x: x.size(x.rows))
+        if dim % self.result.dim() == 1 and all(isinstance(x, Value) for x in values) and any(len(x.axes[0]) > 1 for x in values):
+            values = [self._use(self.by_features(self._view(x), 1)) for x in values]  # flattened
+            most = values[0]
         values = [self._rows_like(x, most, dim) if isinstance(x, Constant) else self._one_row(x, dim) for x in values]
         axis, group = self._axis(values[0], dim % (1 + len(values[0].axes)), "torch.cat")
         at = values[0].axes.index(group)

@@ -834,6 +834,20 @@ class Outlook(nn.Module):
         return self.head(x.mean(1) + 0.5 * x.max(1)[0])
 
 
+class Several(nn.Module):
+    """Inputs of each shape, and outputs within each other."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.row, self.rows = nn.Conv2d(3, 6, 3, 2, 1), nn.Linear(5, 6), nn.Linear(4, 6)
+        self.a, self.b = nn.Linear(6, CLASSES), nn.Linear(6, 3)
+
+    def forward(self, images, row, rows):
+        x = F.relu(self.conv(images)) * torch.sigmoid(self.row(row))[:, :, None, None]
+        y = x.mean((2, 3)) + self.rows(rows).relu().mean(1)
+        return {"classes": self.a(y), "more": (x, self.b(y).softmax(-1)), "none": None}
+
+
 MODELS = {
     "resnet": (resnet, lambda n: images(n, 16, 16)),
     "vgg": (vgg, images),
@@ -1436,6 +1450,93 @@ class Values(Case):
                 self.assertLess(error(net(x), copied.eval()(x)), 1e-5)
                 self.assertLess(error(net(x[:2]), copied(x[:2])), 1e-5)
                 net.close()
+
+    def test_several_inputs_and_outputs(self):
+        def loss(out, y):
+            return F.cross_entropy(out["classes"], y) + out["more"][0].square().mean() + out["more"][1][:, 0].sum()
+
+        model, x, y = Several(), (torch.randn(4, 3, 8, 8), torch.randn(4, 5), torch.randn(4, 7, 4)), labels(4)
+        net, double = clprune.Net(model, x, keep="exact", loss=loss), copy.deepcopy(model).double()
+        got, grads = net.gradients(x, y)
+        want = loss(double(*(part.double() for part in x)), y)
+        want.backward()
+        self.assertLess(abs(got - want.item()), 1e-5)
+        self.assert_grads(grads, {name: p.grad for name, p in double.named_parameters()}, 1e-5)
+        out, want = copy.deepcopy(net)(x), model(*x)
+        self.assertIsNone(out["none"])
+        for a, b in ((out["classes"], want["classes"]), (out["more"][0], want["more"][0]), (out["more"][1], want["more"][1])):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+        net.close()
+        net = clprune.Net(model, x, keep="exact", loss=None, optimizer=None)
+        dy = [torch.randn_like(net.forward(x)["classes"]), None, torch.randn(4, 3)]
+        module, found = clprune.NetModule(model, x, keep="exact"), net.backward(*dy)
+        for run in (model, module):
+            model.train().zero_grad()
+            out = run(*x)
+            ((out["classes"] * dy[0]).sum() + (out["more"][1] * dy[2]).sum()).backward()
+            self.assert_grads(found, {name: p.grad for name, p in model.named_parameters()}, 1e-5)
+        for given, text in (((x[0], x[2], x[1]), "expected .*8, 8.*5,.*7, 4"), (x[0], "the inputs are of one tensor"),
+                            (x[:2], "the inputs are of"), ((*x[:2], x[2].double()), "torch.float64 of .4, 7, 4."),
+                            ((*x[:2], x[2][:3]), "float32 of .3, 7, 4., expected")):
+            with self.assertRaisesRegex(ValueError, text):
+                net.forward(given)
+        net.forward(x)
+        with self.assertRaisesRegex(ValueError, "expected those of the outputs, .*4, 10.*4, 6, 4, 4.*4, 3"):
+            net.backward(dy[0])
+        with self.assertRaisesRegex(clprune.Error, "returns several tensors, which have no cross_entropy"):
+            clprune.Net(model, x)
+        with self.assertRaisesRegex(ValueError, "torch.int64 of .4, 7."):
+            clprune.Net(model, (x[0], torch.zeros(4, 7).long(), x[1]))
+        mixed = Traps().module(lambda m, x: (m.fc(x), 3), fc=nn.Linear(5, 4))
+        with self.assertRaisesRegex(clprune.Error, "returns a int among its outputs"):
+            clprune.Net(mixed, x[1], loss=None)
+
+    def test_steps_of_computed_parameters(self):
+        """Weight decay is that of weights; copies, other nets with the state, and nets that share go on with the same bits."""
+        x, y = images(6), labels(6)
+        for optimizer, keep in (("adamw", "exact"), ("lamb", "exact"), ("adamw8", "compact")):
+            model = Standardised()
+            model.stem.bias.requires_grad = False
+            how = dict(keep=keep, optimizer=optimizer, lr=0.01, weight_decay=0.1)
+            net, shared, other = clprune.Net(model, x, **how), copy.deepcopy(model), copy.deepcopy(model)
+            trained = {name: p for name, p in other.named_parameters() if p.requires_grad}
+            steps = torch.optim.AdamW([{"params": [p for name, p in trained.items() if ("weight" in name) == decays],
+                                        "weight_decay": 0.1 * decays} for decays in (True, False)], lr=0.01)
+            for _ in range(3):
+                steps.zero_grad()
+                loss = F.cross_entropy(other(x), y)
+                loss.backward()
+                steps.step()
+                got = net.step(x, y)
+                if (optimizer, keep) == ("adamw", "exact"):
+                    self.assertLess(abs(got - loss.item()), 1e-5)
+            same = clprune.Net(model, x, **how)
+            same.load_state_dict(net.state_dict())
+            same.load_optimizer_state(net.optimizer_state())
+            copied, sharing = copy.deepcopy(net), clprune.Net(shared, x, shares=True, **how)
+            want = net.step(x, y)
+            self.assertEqual(same.step(x, y), want)
+            self.assertEqual(copied.step(x, y), want)
+            for name, value in copied.state_dict().items():
+                self.assertTrue(torch.equal(value, net.state_dict()[name]), name)
+            for _ in range(4):
+                last = sharing.step(x, y)
+            self.assertEqual(last, want)
+            for name, value in shared.state_dict().items():
+                self.assertTrue(torch.equal(value, net.state_dict()[name]), name)
+            with torch.no_grad():
+                shared.gain.mul_(2)
+            want = shared.eval()(x)
+            torch.testing.assert_close(sharing(x), want, rtol=1e-4, atol=1e-5)
+            for each in (net, same, copied, sharing):
+                each.close()
+        module = clprune.NetModule(model, x, keep="exact").train()
+        other = copy.deepcopy(model).double().train()
+        other.zero_grad()
+        F.cross_entropy(other(x.double()), y).backward()
+        F.cross_entropy(module(x), y).backward()
+        self.assert_grads({name: p.grad for name, p in model.named_parameters() if p.grad is not None},
+                          {name: p.grad for name, p in other.named_parameters() if p.grad is not None}, 1e-5)
 
     def test_regression(self):
         """Outputs that are tokens, images and vectors, against targets of their shape."""
