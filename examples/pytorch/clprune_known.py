@@ -209,6 +209,7 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Upsample: lambda t, m, x: t.upsample(x, m.size, m.scale_factor, m.mode, m.align_corners, m.recompute_scale_factor),
     **{pad: lambda t, m, x, mode=mode: t.pad(x, m.padding, mode) for pad, mode in (
         (nn.ZeroPad2d, "constant"), (nn.ReflectionPad2d, "reflect"), (nn.ReplicationPad2d, "replicate"))},
+    nn.ConstantPad2d: lambda t, m, x: t.pad(x, m.padding, "constant", m.value),
     nn.AdaptiveAvgPool2d: lambda t, m, x: t.adaptive_avg_pool2d(x, m.output_size),
     nn.Flatten: lambda t, m, x: t.reshape(x),
 }

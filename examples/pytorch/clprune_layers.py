@@ -23,6 +23,7 @@ class Layers(fx.Interpreter, Maker):
         self.lengths = None if mask is None else mask.sum(1)
         self.masked = self.attentions = 0  # how many there are with the mask, and all
         self.written: Dict[int, Optional[fx.Node]] = {}  # memory of tensors that are changed in place; the write by index
+        self.in_place: Dict[fx.Node, fx.Node] = {}  # operations that change an argument, which is made anew for them
         self.program = Program()
         self.noted: Dict[fx.Node, Any] = {}
         self.failed: List[str] = []

@@ -74,11 +74,29 @@ class Maker:
             for name, tensor in module.named_parameters():
                 take(f"{path}.{name}", tensor)
 
+        places = {n: i for i, n in enumerate(self.module.graph.nodes)}
+
+        def read_by(n: fx.Node, reader: fx.Node) -> Any:
+            """n for an operation that comes before one that changes it, or is that; or for one behind."""
+            by = getattr(self.noted.get(n), "node", None)
+            if self.in_place.get(by) is not n or places[by] < places[reader]:
+                return node_of(n)
+            if ("old", n) not in done:
+                done["old", n] = computed(n)
+            return graph.call_method("clone", (done["old", n],)) if reader is by else done["old", n]
+
+        def computed(n: fx.Node) -> fx.Node:
+            if n.op == "call_module":
+                module_of(str(n.target))
+            args, kwargs = (fx.node.map_arg(part, lambda i: read_by(i, n)) for part in (n.args, n.kwargs))
+            return graph.create_node(n.op, n.target, args, kwargs)
+
         def node_of(n: fx.Node) -> Any:
             if n in done:
                 return done[n]
             noted = self.noted.get(n)
-            if n.target is operator.setitem or n.op == "call_method" and str(n.target).endswith("_"):
+            changes = n.target is operator.setitem or n.op == "call_method" and str(n.target).endswith("_")
+            if changes and n not in self.in_place:
                 raise NotSupported("its parameters are computed from others that are changed in place")
             if n.op == "get_attr":
                 if n in self.noted and getattr(noted, "node", None) is not n:
@@ -95,10 +113,7 @@ class Maker:
             elif noted.mask or n.op == "placeholder":
                 raise NotSupported("its parameters are computed from the input")
             else:
-                if n.op == "call_module":
-                    module_of(str(n.target))
-                args, kwargs = fx.node.map_arg((n.args, n.kwargs), node_of)
-                done[n] = graph.create_node(n.op, n.target, args, kwargs)
+                done[n] = computed(n)
             return done[n]
 
         if constant.rows is not None or constant.node is None and constant.name is None:

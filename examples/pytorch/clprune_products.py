@@ -89,6 +89,14 @@ class Products(Layers):
             return x
         return self._relaid(x, [d for d in range(len(x.groups)) if d != dim], dim)
 
+    def last_features(self, x: Any) -> Value:
+        """x, whose last dimension is the features."""
+        x = self._use(x, True)
+        if x.axes[-1] == "C":
+            return x
+        view = self._view(x)
+        return self._use(self.by_features(view, len(view.groups) - 1), True)
+
     def laid_as(self, x: Value, like: Value) -> Value:
         """x; if it has the shape of another one, laid out as that is."""
         if x.layout == like.layout or x.shape != like.shape or x.windows != like.windows or x.factor or like.factor:

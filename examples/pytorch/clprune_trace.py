@@ -116,6 +116,10 @@ class _Tracer(Images, Attentions):
         masked = any(a.mask for a in given if isinstance(a, Constant))
         if self.drew:
             raise NotSupported("random numbers in what is not computed from the input")
+        if not masked and self._is_in_place(n, result):
+            self._written(masked, n)
+            self.in_place[n] = self.changed[0]
+            return Constant(None, result, node=n)
         self._written(masked)
         if self.changed or masked:
             return Constant(None, result, mask=masked)
@@ -141,6 +145,16 @@ class _Tracer(Images, Attentions):
         if table.name is None or table.value.dim() != 2 or not bool((ids == ids[0]).all()):
             return Constant(None, result, node=n)
         return Constant(table.name, result, tuple(ids[0].tolist()))
+
+    def _is_in_place(self, n: fx.Node, result: Tensor) -> bool:
+        """Whether an operation changes its first argument, which nothing has changed before, and which is no tensor of the
+        model's: it can be made again of a copy."""
+        if len(self.changed) != 1 or n.args[:1] != (self.changed[0],) or not isinstance(result, Tensor):
+            return False
+        memory, old = result.untyped_storage().data_ptr(), self.env[self.changed[0]]
+        return memory == old.untyped_storage().data_ptr() and memory not in self.written and result.shape == old.shape and all(
+            x.untyped_storage().data_ptr() != memory for x in self.tensors.values()) and all(
+            x is old or not isinstance(x, Tensor) or x.untyped_storage().data_ptr() != memory for x in self.env.values())
 
     def _written(self, masked: bool, by: Optional[fx.Node] = None) -> None:
         """Constants that an operation changes in place. by: a write by index, of which they are computed then."""
@@ -227,8 +241,7 @@ class _Tracer(Images, Attentions):
         split: Tuple[int, ...] = ()
         order: Tuple[int, ...] = ()
         if x.axes[-1] not in ("", "C", x.rows) and len(x.axes) > 1:
-            view = self._view(x)
-            x = self._use(self.by_features(view, len(view.groups) - 1), True)
+            x = self.last_features(x)
         group = x.axes[-1]
         if group == "C" or len(x.axes) == 1:
             sizes = {"C": out}
@@ -298,8 +311,7 @@ class _Tracer(Images, Attentions):
 
     def layer_norm(self, x: Value, shape: Sequence[int], weight: Optional[Constant] = None,
                    bias: Optional[Constant] = None, eps: float = 1e-5) -> Value:
-        x = self._use(x, True)
-        self._features_last(x, "a layer norm")
+        x = self.last_features(x)
         if len(shape) != 1:
             raise NotSupported("a layer norm over several dimensions")
         name = self._layer_of(weight)
@@ -925,8 +937,7 @@ class _Tracer(Images, Attentions):
     def rms_norm(self, x: Any, weight: Optional[Constant], eps: float) -> Union[Value, View]:
         if isinstance(x, View) and len(x.left) == 2 and x.groups[-1] == x.left[1]:
             return self.head_norm(x, weight, eps)
-        x = self._use(x, True)
-        self._features_last(x, "an RMS norm")
+        x = self.last_features(x)
         name = self._layer_of(weight)
         value = self._add("rms_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
         self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **FLOATS))

@@ -1807,7 +1807,7 @@ class Traps(Case):
                 (lambda m, x: (x.softmax(-1) * 3 + F.normalize(x, dim=1)) * m.table[:5], rows, {}),
                 (lambda m, x: x.transpose(1, 2).softmax(-1).transpose(1, 2) + m.table.sum() * m.table[0, 0], rows, {}),
                 (lambda m, x: turned_pixels(m.conv(x)), images, {"conv": nn.Conv2d(3, 8, 1)}),
-                (lambda m, x: m.fc(x).mean((1, 2)).view(-1, 1, 8), images, {"fc": nn.Linear(12, 8)}),
+                (lambda m, x: m.fc(m.norm(x)).mean((1, 2)).view(-1, 1, 8), images, {"fc": nn.Linear(12, 8), "norm": nn.LayerNorm(12)}),
                 (lambda m, x: F.conv2d(x, 2 * m.conv.weight).flatten(2).transpose(1, 2), images, {"conv": nn.Conv2d(3, 8, 1)}),
                 (lambda m, x: F.linear(x, m.fc.weight.t()), rows, {"fc": nn.Linear(8, 8)})):
             model = self.module(lambda m, x: m.head(forward(m, x)).mean(1), head=nn.Linear(8, CLASSES),
@@ -1851,6 +1851,16 @@ class Traps(Case):
             s[0] = m.q[0]
             return F.linear(x, m.w) * s
 
+        def in_place(m, x):
+            a = m.net(m.t + 0.5)
+            b = a * 2
+            return m.l(x + b + F.relu(a, inplace=True) + a).mean(1)
+
+        def in_place_twice(m, x):
+            a = m.w * 2
+            a.add_(1)
+            return F.linear(x, a.mul_(2))
+
         def attended(form):
             return lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=form(m.table).view(5, 5))
 
@@ -1866,11 +1876,14 @@ class Traps(Case):
                 (lambda m, x: m.l(x) + m.a.clamp(-1, 1) ** 3 + m.a.tanh(), x, {"l": nn.Linear(8, CLASSES), "a": zeros(CLASSES)}),
                 (lambda m, x: m.l(x + m.a.tanh()) + (2 * m.a - m.a.detach())[:1], x, {"l": nn.Linear(8, CLASSES), "a": zeros(8)}),
                 (lambda m, x: m.l(x @ m.a.clamp(-9, 9)), x, {"a": nn.Parameter(torch.randn(8, 6)), "l": nn.Linear(6, CLASSES)}),
+                (in_place, rows, {"l": nn.Linear(8, CLASSES), "t": zeros(5, 2), "net": nn.Sequential(
+                    nn.Linear(2, 8), nn.ReLU(inplace=True), nn.Linear(8, 8))}),
                 (lambda m, x: m.l(attended(torch.sin)(m, x)).mean(1), rows, {"table": zeros(25, 1), "l": nn.Linear(8, CLASSES)})):
             with self.subTest(modules=list(modules)):
                 self.same(self.module(forward, **modules), data)
         for forward, data, text, modules in (
                 (written, rows, "computed from others", parts),
+                (in_place_twice, rows, "changed in place", parts),
                 (input_written, rows, "a write by index of what is computed from the input", parts),
                 (scaled, x, "computed from others", parts),
                 (lambda m, x: x + m.a, x, "computed from others", {"a": torch.zeros(8, requires_grad=True)}),
@@ -2229,7 +2242,7 @@ class Errors(Case):
                 (lambda m, x: m.head(x.t().t()), "t: t is not supported", {}),
                 (lambda m, x: m.head(x).max(1)[0], "\n    max_1: max is supported over all rows of a sample$", {}),
                 (lambda m, x: m.head(x).transpose(0, 1), "output: a tensor of .* in this order", {}),
-                (lambda m, x: (m.head(x), x), "the output is not one tensor", {})):
+                (lambda m, x: (m.head(x), x), "the model returns several tensors, which have no cross_entropy", {})):
             self.refused(forward, text, **modules)
         for forward, text, modules in (
                 (lambda m, x: m.conv(x * x.mean(1, keepdim=True)), "mean: a mean over other dimensions",
@@ -2243,8 +2256,6 @@ class Errors(Case):
                 (lambda m, x: torch.roll(x, 1, 1), "roll: roll of other axes", {}),
                 (lambda m, x: m.bn(m.bn(x)), "bn: a batch norm that runs twice",
                  {"bn": nn.BatchNorm2d(3)}),
-                (lambda m, x: m.norm(x), "norm: a layer norm over dimension -1, which is not the f",
-                 {"norm": nn.LayerNorm(12)}),
                 (lambda m, x: m.norm(x.permute(0, 2, 3, 1)), "norm: a group norm over dimension 1, which is not the f",
                  {"norm": nn.GroupNorm(4, 8)}),
                 (lambda m, x: x.mean(2), "mean: a mean over other dimensions", {}),
