@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from clprune_products import Products
 from clprune_program import FLOATS, Attention, Axis, Extent, Layer
 from clprune_views import (
-    Angles, Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, hides_later, permuted, theta_of)
+    Angles, Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, hides_later, swapped, theta_of)
 
 __all__ = ["Attentions"]
 
@@ -244,7 +244,8 @@ class Attentions(Products):
         if table is not None:
             ours, heads = f"{self.program.layers[layer].name}.table", attention.heads
             shape = (heads, attention.bias.entries) if transposed else (attention.bias.entries, heads)
-            self._param(ours, table if table.name or table.node is not None else None, table.value, shape, (1, 0) if transposed else (0, 1))
+            self._param(ours, table if table.name or table.node is not None else None, table.value, shape,
+                        (1, 0) if transposed else (0, 1))
         return layer
 
     def matmul(self, a: Any, b: Any) -> Any:
@@ -287,8 +288,7 @@ class Attentions(Products):
             if (first[-1], out[-1]) == (second[-2], second[-1]) and isinstance(a, Scores):
                 return self.matmul(a, b)
             if (first[-1], out[-1]) == (second[-1], second[-2]):
-                b = self._view(b)
-                return self._scores_of(self._view(a), permuted(b, [*range(len(b.groups) - 2), len(b.groups) - 1, len(b.groups) - 2]), 1.0)
+                return self._scores_of(self._view(a), swapped(self._view(b)), 1.0)
         raise NotSupported(f"einsum of {equation!r}, unless it is a product in attention")
 
     def softmax(self, x: Any, dim: Optional[int] = None, **_: Any) -> Any:
@@ -341,8 +341,7 @@ class Attentions(Products):
             if attn_mask is not None or is_causal or dropout_p > 0:
                 raise
             self.attentions += 1
-            k = permuted(k, [*range(len(k.groups) - 2), len(k.groups) - 1, len(k.groups) - 2])
-            y = self._view(self.softmax_of(self.product(q, k, scale), -1))
+            y = self._view(self.softmax_of(self.product(q, swapped(k), scale), -1))
             return self.product(y, v)
         if attn_mask is not None and not isinstance(attn_mask, Constant):
             raise NotSupported("a mask of attention that the net computes")

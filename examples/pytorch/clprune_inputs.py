@@ -51,7 +51,7 @@ def several_of(x: Input) -> Optional[Sequence[Tensor]]:
     if not isinstance(x, (tuple, list)) or len(x) < 2 or len(x) == 2 and x[1] is None:
         return None
     first, second = x[:2]
-    rows = isinstance(first, Tensor) and first.dim() > (2 if first.is_floating_point() else 1)
+    rows = isinstance(first, Tensor) and first.dim() == (3 if first.is_floating_point() else 2)
     if len(x) == 2 and rows and isinstance(second, Tensor) and second.shape == first.shape[:2]:
         return None
     if len(x) == 2 and isinstance(first, Tensor) and not first.is_floating_point():
@@ -191,7 +191,8 @@ class _MaskedLogits(_Logits):
 
 
 class _Several:
-    """Of a model of several inputs or outputs: one of a tensor with those, and perhaps of a mask, that returns these side by side."""
+    """Of a model of several inputs or outputs: one of a tensor with those, and perhaps of a mask, that returns these side by
+    side."""
 
     def forward(self, x: Tensor, *mask: Tensor) -> Any:
         parts, first = [], 0
@@ -222,7 +223,8 @@ def model_of(model: nn.Module, x: Input) -> nn.Module:
         several = several_of(x)
         if several is None and not _returns_several(model, x):
             return model
-        return _whole(model, _Several, {"several_inputs": [tuple(part.shape[1:]) for part in several or ()], "several_outputs": []})
+        shapes = [tuple(part.shape[1:]) for part in several or ()]
+        return _whole(model, _Several, {"several_inputs": shapes, "several_outputs": []})
     if several_of(x) is not None:
         raise Error("a model of transformers takes a dict of inputs, not several tensors")
     kind = _Logits if parts_of(x, has_types(model))[1] is None else _MaskedLogits

@@ -31,7 +31,8 @@ class Layers(fx.Interpreter, Maker):
         self.names = {"pixels", "rows", "tokens"}  # those of inputs
         self.first: Dict[int, tuple] = {}  # of a parameter's id: the net's name, split, order
         self.state = set(model.state_dict())
-        self.tensors = {**dict(model.named_buffers(remove_duplicate=False)), **dict(model.named_parameters(remove_duplicate=False))}
+        self.tensors = {**dict(model.named_buffers(remove_duplicate=False)),
+                        **dict(model.named_parameters(remove_duplicate=False))}
         self.named = dict(model.named_parameters(remove_duplicate=False))
         self.names_of = {id(tensor): name for name, tensor in model.named_parameters()}  # the first of each
         self.batch = 0

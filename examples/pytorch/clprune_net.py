@@ -659,8 +659,8 @@ class Net:
                dicts of tensors; then calls and `forward` do, too, `backward` takes a gradient for each or None, and
                the loss is a function of them, or None
     example    a batch of its input, float32: (N, C, H, W), (N, T, C) or (N, C), or tokens, integers:
-               (N, T). N is the largest batch. Of several inputs a tuple, of float32. For a model with padding a pair (input, mask), as then in each
-               call: the mask (N, T) has 1 in a sample's first rows, which count, and 0 behind them, and the
+               (N, T). N is the largest batch. Of several inputs a tuple, of float32. For a model with padding a pair
+               (input, mask), as then in each call: the mask (N, T) has 1 in a sample's first rows, which count, and 0 behind them, and the
                model gives it, or what it computes of it, to attention alone. Or what a tokenizer gives, for a
                model of transformers: a dict of input_ids, and attention_mask, whose output has logits. Where
                padding cannot reach the outputs that count, later batches may be shorter, and outputs for
@@ -832,8 +832,8 @@ class Net:
     @_uncompiled
     def backward(self, *dy: Optional[Tensor]) -> Dict[str, Tensor]:
         """After `forward`: the gradients, by the model's names, of a loss whose gradient by the
-        output is dy; of several outputs one each, in their order, or None. The net keeps one pass, so each forward pass has one backward pass, before the
-        next pass."""
+        output is dy; of several outputs one each, in their order, or None. The net keeps one pass, so
+        each forward pass has one backward pass, before the next pass."""
         with self._work(False):
             grads: Dict[str, Tensor] = {}
             if self._program.outputs is None and len(dy) != 1:

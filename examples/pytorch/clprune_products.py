@@ -10,7 +10,7 @@ import torch
 
 from clprune_layers import Layers
 from clprune_program import Extent, Layer, Product
-from clprune_views import Constant, NotSupported, Order, Scores, Value, View, check_applied, permuted
+from clprune_views import Constant, NotSupported, Order, Scores, Value, View, check_applied, swapped
 
 __all__ = ["Products"]
 
@@ -258,8 +258,7 @@ class Products(Layers):
         if s.masked:
             raise NotSupported("a mask of lengths in attention whose scores are tensors")
         q, k = (dataclasses.replace(x.view, scale=1.0) for x in (s.q, s.k))
-        y = self._view(self.product(self.gained(s, q), permuted(k, [*range(len(k.groups) - 2), len(k.groups) - 1,
-                                                                    len(k.groups) - 2]), s.scale))
+        y = self._view(self.product(self.gained(s, q), swapped(k), s.scale))
         if s.cap > 0:
             y = self._over(self._over(y, "tanh"), "scale", s.cap)
         biases = list(s.biases)

@@ -13,8 +13,8 @@ from clprune import Error
 from clprune_made import Made
 from clprune_views import Bias, Value, View
 
-__all__ = ["Attention", "Axis", "Conv", "Extent", "FLOATS", "Failed", "Layer", "Param", "Parts", "Pool", "Product", "Program", "Stacked", "needed",
-           "pair"]
+__all__ = ["Attention", "Axis", "Conv", "Extent", "FLOATS", "Failed", "Layer", "Param", "Parts", "Pool", "Product", "Program",
+           "Stacked", "needed", "pair"]
 
 FLOATS = {"dtype": torch.float32, "device": "cpu"}
 

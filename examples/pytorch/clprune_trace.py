@@ -409,8 +409,8 @@ class _Tracer(Images, Attentions):
             return x
         values = [x if isinstance(x, Constant) else self._use(x) for x in tensors]
         most = max((x for x in values if isinstance(x, Value)), key=lambda x: x.size(x.rows))
-        if dim % self.result.dim() == 1 and all(isinstance(x, Value) for x in values) and any(len(x.axes[0]) > 1 for x in values):
-            values = [self._use(self.by_features(self._view(x), 1)) for x in values]  # flattened
+        if self.result.dim() == 2 and all(isinstance(x, Value) for x in values) and any(x.axes != ("C",) for x in values):
+            values = [x if x.axes == ("C",) else self._use(self.by_features(self._view(x), 1)) for x in values]  # flattened
             most = values[0]
         values = [self._rows_like(x, most, dim) if isinstance(x, Constant) else self._one_row(x, dim) for x in values]
         axis, group = self._axis(values[0], dim % (1 + len(values[0].axes)), "torch.cat")
@@ -466,10 +466,10 @@ class _Tracer(Images, Attentions):
         sizes = list(map(weights.size, weights.groups))
         inner = [d for d, size in enumerate(sizes) if d > 0 and size > 1]
         if len(inner) != 2 or x.dim not in inner or sizes[x.dim] != len(x) or len(sizes) != self.result.dim():
-            raise NotSupported("a product of tensors that were stacked, unless it is with a value for each feature of each of them")
+            raise NotSupported("a product of tensors that were stacked with others than a value for each feature of each of them")
         feature, = (d for d in inner if d != x.dim)
-        view, groups = self.by_features(weights, feature), ["C" if d == feature else "" for d in range(1, len(sizes)) if d != x.dim]
-        layer = self._part_of(view)
+        groups = ["C" if d == feature else "" for d in range(1, len(sizes)) if d != x.dim]
+        layer = self._part_of(self.by_features(weights, feature))
         found = []
         for i, part in enumerate(x):
             if tuple("C" if group == "C" else "" for group in part.axes) != tuple(groups) or part.sizes["C"] != sizes[feature]:
@@ -1037,7 +1037,8 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
 _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "sum": _Tracer.sum, "max": _Tracer.max, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
-    "neg": _Tracer.neg, "tanh": _Tracer.tanh, "erf": _Tracer.erf, "norm": _Tracer.norm, "square": _Tracer.square, "sigmoid": _Tracer.sigmoid,
+    "neg": _Tracer.neg, "tanh": _Tracer.tanh, "erf": _Tracer.erf, "norm": _Tracer.norm, "square": _Tracer.square,
+    "sigmoid": _Tracer.sigmoid,
     "roll": _Tracer.roll, "flip": _Tracer.flip,
     "split": _Tracer.split, "chunk": _Tracer.split,
     "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "baddbmm": _Tracer.baddbmm,

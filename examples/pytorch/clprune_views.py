@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 __all__ = ["Angles", "Bias", "Constant", "Cut", "Heads", "Matrix", "NotSupported", "Order", "Scores", "Value", "View", "arranged",
-           "check_applied", "first_part", "hides_later", "matrices_of", "permuted", "picked", "reshaped", "settled",
+           "check_applied", "first_part", "hides_later", "matrices_of", "permuted", "picked", "reshaped", "settled", "swapped",
+           "theta_of", "view_of"]
            "theta_of", "view_of"]
 
 
@@ -144,6 +145,11 @@ def permuted(x: View, dims: Sequence[int]) -> View:
     return dataclasses.replace(x, groups=tuple(x.groups[d] for d in dims))
 
 
+def swapped(x: View) -> View:
+    """With its last two dimensions the other way round."""
+    return permuted(x, [*range(len(x.groups) - 2), len(x.groups) - 1, len(x.groups) - 2])
+
+
 def picked(x: View, dim: int, index: int) -> View:
     """x[..., index, ...]: of the first axis of its features (first_part)."""
     axis = x.groups[dim]
@@ -269,7 +275,7 @@ class Heads:
         if len(x.groups) < 3:
             raise NotSupported("a product of matrices that are not those of samples")
         if transposed:
-            x = permuted(x, [*range(len(x.groups) - 2), len(x.groups) - 1, len(x.groups) - 2])
+            x = swapped(x)
         *outer, rows, features = x.groups
         left = x.left if len(x.left) == 2 else f"-{x.left}"
         windows = x.rows[:len(x.rows) - len(rows)]

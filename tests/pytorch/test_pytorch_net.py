@@ -1487,6 +1487,9 @@ class Values(Case):
             clprune.Net(model, x)
         with self.assertRaisesRegex(ValueError, "torch.int64 of .4, 7."):
             clprune.Net(model, (x[0], torch.zeros(4, 7).long(), x[1]))
+        pair = Traps().module(lambda m, x, y: m.fc(x.mean((2, 3)) + y), fc=nn.Linear(3, CLASSES))  # no mask of 3 rows
+        given = torch.randn(4, 3, 5, 5), torch.randn(4, 3)
+        torch.testing.assert_close(clprune.Net(pair, given)(given), pair(*given), rtol=1e-5, atol=1e-6)
         mixed = Traps().module(lambda m, x: (m.fc(x), 3), fc=nn.Linear(5, 4))
         with self.assertRaisesRegex(clprune.Error, "returns a int among its outputs"):
             clprune.Net(mixed, x[1], loss=None)
@@ -1807,7 +1810,8 @@ class Traps(Case):
                 (lambda m, x: (x.softmax(-1) * 3 + F.normalize(x, dim=1)) * m.table[:5], rows, {}),
                 (lambda m, x: x.transpose(1, 2).softmax(-1).transpose(1, 2) + m.table.sum() * m.table[0, 0], rows, {}),
                 (lambda m, x: turned_pixels(m.conv(x)), images, {"conv": nn.Conv2d(3, 8, 1)}),
-                (lambda m, x: m.fc(m.norm(x)).mean((1, 2)).view(-1, 1, 8), images, {"fc": nn.Linear(12, 8), "norm": nn.LayerNorm(12)}),
+                (lambda m, x: m.fc(m.norm(x)).mean((1, 2)).view(-1, 1, 8), images, {
+                    "fc": nn.Linear(12, 8), "norm": nn.LayerNorm(12)}),
                 (lambda m, x: F.conv2d(x, 2 * m.conv.weight).flatten(2).transpose(1, 2), images, {"conv": nn.Conv2d(3, 8, 1)}),
                 (lambda m, x: F.linear(x, m.fc.weight.t()), rows, {"fc": nn.Linear(8, 8)})):
             model = self.module(lambda m, x: m.head(forward(m, x)).mean(1), head=nn.Linear(8, CLASSES),
