@@ -15,7 +15,6 @@ from torch import Tensor
 __all__ = ["Angles", "Bias", "Constant", "Cut", "Heads", "Matrix", "NotSupported", "Order", "Scores", "Value", "View", "arranged",
            "check_applied", "first_part", "hides_later", "matrices_of", "permuted", "picked", "reshaped", "settled", "swapped",
            "theta_of", "view_of"]
-           "theta_of", "view_of"]
 
 
 _ROWS = "BHWXYT"  # axes of a value's rows, in the order of memory
