@@ -6,12 +6,11 @@
  *
  * Row-wise over y, see rowwise.clh. dx may be x. No local memory. ACTIVATION: f,
  * of activation.clh; 3 is SwiGLU's. */
-#include "prelude/rowwise.clh"
-#include "layers/activation.clh"
-
 #ifndef ACTIVATION
 #error "swiglu.cl needs ACTIVATION"
 #endif
+#include "prelude/rowwise.clh"
+#include "layers/activation.clh"
 
 #define GET_B(r, c)    load_part(ROW(x, r) + cols + (c), cols - (c), 0)
 #define PUT_B(v, r, c) store_part(v, ROW(dx, r) + cols + (c), cols - (c))

@@ -134,6 +134,7 @@ _FUNCTIONS_OF_NETS = {
     "context_precision": (c_int, [c_void_p]),
     "context_use_plan": ("status", [c_void_p, c_void_p]),
     "plan_begin": ("status", [c_void_p]),
+    "plan_build": ("status", [c_void_p, c_void_p]),
     "plan_end_step": ("status", [c_void_p]),
     "plan_create": ("status", [c_void_p, POINTER(c_void_p)]),
     "plan_destroy": (None, [c_void_p]),
@@ -1430,6 +1431,7 @@ def _open(program: Program, settings: _Settings, memory: Dict[str, Tensor], devi
                         precision=library.call("context_precision", context))
         with _dry_run(program, settings, memory, byref(info), same) as run:
             run.call("plan_create", run.context, byref(plan))
+        library.call("plan_build", context, plan, context=context)
         library.call("context_use_plan", context, plan, context=context)
     except BaseException:
         library.call("context_destroy", context)

@@ -77,10 +77,10 @@ typedef struct clprune_net_desc {
                                 sample, from data->first on; 0: all. Attention, which must be causal,
                                 keeps keys and values of earlier rows. So a token that is drawn costs a
                                 pass over one row. Layers that mix rows otherwise are refused. Where
-                                weights_of has rows_at_once, too, in samples as long and as many, both
-                                keep the same keys and values, and passes of one go on with those of
-                                the other: one net may read a text by 100 rows, another go on row by
-                                row */
+                                weights_of has rows_at_once, too, both keep the same keys and values,
+                                and passes of one go on with those of the other: one net may read a
+                                text by 100 rows, another go on row by row. Their samples must be as
+                                long and as many, else clprune_net_settle fails (INVALID_SIZE) */
     uint64_t reserved[2];    /* zeros */
 } clprune_net_desc;
 
@@ -154,8 +154,8 @@ CLPRUNE_API clprune_net_value clprune_net_rotary(clprune_net *net, const char *n
 typedef struct clprune_net_angles {
     size_t pairs;              /* the first 2 * pairs columns of each head are turned */
     const double *frequencies; /* pairs: row q of a sample is turned by q times these radians */
-    const float *angles;       /* or rows x pairs, those of each row, in radians; else NULL */
-    float factor;              /* of turned columns; 0: 1 */
+    const float *angles; /* or those of each row of a whole sample, rows x pairs, in radians */
+    float factor;        /* of turned columns; 0: 1 */
     bool adjacent;
     uint64_t reserved[2]; /* zeros */
 } clprune_net_angles;
@@ -248,7 +248,7 @@ CLPRUNE_API clprune_net_value clprune_net_hard_sigmoid(
 CLPRUNE_API clprune_net_value clprune_net_hard_swish(
     clprune_net *net, const char *name, clprune_net_value x);
 /* silu(a) * b of the two halves [a | b] of x's columns (clprune/swiglu.h), and with another
- * activation in place of silu. */
+ * activation in place of silu, but not RELU or RELU6. */
 CLPRUNE_API clprune_net_value clprune_net_swiglu(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_glu(
@@ -379,7 +379,7 @@ CLPRUNE_API void clprune_net_token_loss(
     clprune_net *net, const char *name, clprune_net_value x, size_t vocabulary);
 
 /* Logits of the token loss before it become cap * tanh(logit / cap), those of clprune_net_logits,
- * too, as Gemma 2's. cap: above 0. */
+ * too, as Gemma 2's. cap: above 0. Before clprune_net_settle; later calls change nothing. */
 CLPRUNE_API void clprune_net_cap_logits(clprune_net *net, float cap);
 
 /* A loss of the caller's own, of y: clprune_net_backward, after a forward pass in training, takes
@@ -395,12 +395,12 @@ CLPRUNE_API void clprune_net_freeze(clprune_net *net, const char *pattern);
 CLPRUNE_API void clprune_net_train_only(
     clprune_net *net, const char *const *patterns, size_t count);
 
-/* Stores frozen weights whose names match as BF16, CODES8, CODES4 or NF4 (clprune/matrix.h) in place
- * of floats: those of linear layers over features, of embeddings and of a token loss. Passes read
- * them as they are. Others that match stay floats, as do those whose columns are no multiple of 16 with
- * BF16. After clprune_net_freeze or _train_only, and after clprune_net_tie; a later call wins.
- * clprune_mat_write rounds what is written to such a weight; clprune_net_save writes its bits,
- * which clprune_net_load reads, or floats in their place. */
+/* Stores frozen weights whose names match as BF16, CODES8, CODES4 or NF4 (clprune/matrix.h) in
+ * place of floats: those of linear layers over features, of embeddings and of a token loss. Passes
+ * read them as they are. Others that match stay floats, as do those whose columns are no multiple
+ * of 16 with BF16. After clprune_net_freeze or _train_only, and after clprune_net_tie; a later call
+ * wins. clprune_mat_write rounds what is written to such a weight; clprune_net_save writes its
+ * bits, which clprune_net_load reads, or floats in their place. */
 CLPRUNE_API void clprune_net_store_frozen(
     clprune_net *net, const char *pattern, clprune_value_type type);
 

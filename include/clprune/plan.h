@@ -123,8 +123,12 @@ CLPRUNE_API void clprune_plan_visit(const clprune_plan *plan,
 /* Bytes of scratch that are borrowed while command `command` is enqueued; 0 beyond the last. */
 CLPRUNE_API uint64_t clprune_plan_scratch(const clprune_plan *plan, uint64_t command);
 
-/* Builds the programs of all commands of the plan, since compilers take memory of their own, then
- * creates the arena, booked as CLPRUNE_MEMORY_ARENA: one buffer, or several if the largest buffer
+/* Builds the programs of all commands of the plan, which their first use would build. Called before
+ * clprune_context_use_plan, compilers take their memory while there is no arena. Errors:
+ * INVALID_ARGUMENT (as there), OUT_OF_HOST_MEMORY, BUILD_FAILED. */
+CLPRUNE_API clprune_status clprune_plan_build(clprune_context *context, const clprune_plan *plan);
+
+/* Creates the arena, booked as CLPRUNE_MEMORY_ARENA: one buffer, or several if the largest buffer
  * of the plan's device (max_allocation) is smaller than the arena. A buffer created later with the
  * category, name and size of a planned one, but by clprune_buffer_create, lies in the arena until
  * it is released; each place is used once. It counts in its category; the total counts the arena
@@ -133,7 +137,7 @@ CLPRUNE_API uint64_t clprune_plan_scratch(const clprune_plan *plan, uint64_t com
  * which it keeps. With `plan` NULL, buffers created later are not placed in it. Errors:
  * INVALID_ARGUMENT (the context is dry, or has an arena already, or has another setup than the
  * plan's dry context: the text says what differs), OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY,
- * BUILD_FAILED, UNSUPPORTED (the arena needs more than 64 buffers). */
+ * UNSUPPORTED (the arena needs more than 64 buffers). */
 CLPRUNE_API clprune_status clprune_context_use_plan(
     clprune_context *context, const clprune_plan *plan);
 

@@ -35,7 +35,8 @@ CLPRUNE_API clprune_status clprune_rotary_backward(clprune_context *context, siz
 
 /* The same by other angles. table: rows x turned; a row has the cosines of its turned / 2 pairs,
  * then their sines, all times any factor, which y then has, too. back: by the opposite angles, as
- * _backward. Takes no scratch. Errors: INVALID_SIZE (as above; a table of other rows). */
+ * _backward. Takes no scratch. Errors: INVALID_SIZE (as above; a table of other rows),
+ * INVALID_ARGUMENT (no table). */
 CLPRUNE_API clprune_status clprune_rotary_by(clprune_context *context, size_t batch, size_t heads,
     size_t head_cols, bool adjacent, bool back, clprune_mat table, clprune_mat x, clprune_mat y,
     cl_event *event);

@@ -88,7 +88,7 @@ static item row_of(clprune_mat mat, bool codes)
         .mat = mat};
 }
 
-/* A parameter; the words of one that is no floats, as "NAME.bf16" "NAME.nf4" or "NAME.codes4". */
+/* A parameter; the words of one that is no floats, as "NAME.bf16", "NAME.nf4" or "NAME.codes4". */
 static clprune_status add_param(items *all, const clprune_net *net, size_t index)
 {
     const clprune_mat *value = &net->body.tensors[index].value;

@@ -44,7 +44,7 @@ static void programs(NO_ROW)
     assert_int_equal(counts[0], counts[1]);
 }
 
-/* What a plan's commands need is built when it is used, and nothing later. */
+/* What a plan's commands need is built at once, and nothing later. */
 static void built_before(NO_ROW)
 {
     clprune_context *contexts[] = {open_dry(), open_real()};
@@ -52,10 +52,12 @@ static void built_before(NO_ROW)
     for (size_t i = 0; i < 2; i++) {
         clprune_context *context = contexts[i];
         clprune_cache_stats before = {0};
-        if (i == 0)
+        if (i == 0) {
             TEST_OK(clprune_plan_begin(context));
-        else
+        } else {
+            TEST_OK(clprune_plan_build(context, plan));
             TEST_OK(clprune_context_use_plan(context, plan));
+        }
         before = clprune_context_cache_stats(context);
         const clprune_mat a = create(context, "a", 40, 24), b = create(context, "b", 40, 24);
         TEST_OK(clprune_mat_fill(context, 1.0f, a, NULL));
@@ -270,6 +272,8 @@ static void refusals(NO_ROW)
     clprune_bsr_destroy(dry, &bsr);
     TEST_OK(clprune_plan_create(dry, &plan));
     BAD(dry, clprune_context_use_plan(dry, plan), "is dry");
+    BAD(dry, clprune_plan_build(dry, plan), "is dry");
+    BAD(real, clprune_plan_build(real, NULL), "plan is NULL");
     TEST_OK(clprune_context_use_plan(real, plan));
     BAD(real, clprune_context_use_plan(real, plan), "an arena already");
     /* Only the very buffer lies in the arena, and once. */

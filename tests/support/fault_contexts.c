@@ -196,6 +196,7 @@ static clprune_status call_plan(clprune_context *c)
     if (status != CLPRUNE_SUCCESS)
         return keep_error(status, dry);
     THEN(clprune_context_create(clprune_context_queue(c), &options, &second));
+    THEN(clprune_plan_build(second, plan));
     THEN(clprune_context_use_plan(second, plan));
     THEN(use_context(second));
     THEN(clprune_plan_end_step(second));

@@ -48,7 +48,7 @@ void clprune_net_custom_loss(clprune_net *net, clprune_net_value y)
 void clprune_net_cap_logits(clprune_net *net, float cap)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    if (net == NULL)
+    if (net == NULL || net->settled)
         return;
     if (!(cap > 0 && isfinite(cap)))
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
@@ -56,7 +56,8 @@ void clprune_net_cap_logits(clprune_net *net, float cap)
     else if (net->graph.loss != CLPRUNE__NET_TOKEN_LOSS)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "the net has no token loss before it, whose logits have a cap");
-    net->graph.cap = cap;
+    else
+        net->graph.cap = cap;
 }
 
 void clprune_net_token_loss(

@@ -48,7 +48,7 @@ static clprune_status create_history(
                  cols = layer->kind->history(layer);
     if (of == net)
         return create_mat(net, CLPRUNE_MEMORY_INPUT, layer->name, ".history", rows, cols, history);
-    for (size_t i = 0; i < of->graph.count; ++i)
+    for (size_t i = 0; i < of->graph.count && of->graph.whole == net->graph.whole; ++i)
         if (of->body.units[i].history.rows > 0 &&
             strcmp(of->graph.layers[i].name, layer->name) == 0)
             *history = of->body.units[i].history;
@@ -103,6 +103,7 @@ static clprune_status create_states(
         unit->lent[i] = state->mat.buffer != NULL && net->graph.desc.weights_of == NULL;
         if (state->mat.buffer == NULL) {
             TRY(clprune_mat_create(context, CLPRUNE_MEMORY_PARAMETERS, name, 1, cols, &state->mat));
+            unit->state[i] = state->mat;
             TRY(reset_state(net, net->body.states_count - 1));
         }
         unit->state[i] = state->mat;

@@ -317,7 +317,8 @@ clprune_status clprune__net_check_lent(clprune_net *net)
             net->lent[i].name);
     for (size_t i = 0; i < net->graph.params_count && net->lent_count > 0; ++i) {
         const clprune_mat value = net->body.tensors[i].value;
-        if (net->graph.params[i].tied == 0 && value.buffer != net->body.all.buffer)
+        if (net->graph.params[i].tied == 0 && value.buffer != net->body.all.buffer &&
+            net->graph.params[i].stored == CLPRUNE_VALUES_FP32)
             TRY(check_value(net, net->graph.params[i].name, value, value));
     }
     for (size_t i = 0; i < net->body.states_count && net->lent_count > 0; ++i) {

@@ -1,9 +1,10 @@
 #ifdef __linux__
 #define _GNU_SOURCE /* dl_iterate_phdr, madvise */
+#include <errno.h>
 #include <link.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <stdatomic.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -58,24 +59,42 @@ void clprune__compiler_memory_return(void)
 
 struct clprune__compiler_watch {
     pthread_t thread;
-    atomic_bool ends;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool ends;
 };
 
 static void *watch(void *user)
 {
-    static const struct timespec pause = {.tv_nsec = 1000000};
+    enum { PAUSE = 2000000, SECOND = 1000000000 }; /* ns */
     clprune__compiler_watch *made = user;
-    while (!atomic_load(&made->ends)) {
-        (void)nanosleep(&pause, NULL);
-        clprune__compiler_pages_drop();
+    (void)pthread_mutex_lock(&made->lock);
+    while (!made->ends) {
+        struct timespec until;
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += PAUSE;
+        until.tv_sec += until.tv_nsec / SECOND;
+        until.tv_nsec %= SECOND;
+        if (pthread_cond_timedwait(&made->change, &made->lock, &until) == ETIMEDOUT)
+            clprune__compiler_pages_drop();
     }
+    (void)pthread_mutex_unlock(&made->lock);
     return NULL;
 }
 
 clprune__compiler_watch *clprune__compiler_watch_begin(void)
 {
+    sigset_t all, before;
     clprune__compiler_watch *made = calloc(1, sizeof *made);
-    if (made != NULL && pthread_create(&made->thread, NULL, watch, made) != 0) {
+    if (made == NULL)
+        return NULL;
+    (void)pthread_mutex_init(&made->lock, NULL);
+    (void)pthread_cond_init(&made->change, NULL);
+    (void)sigfillset(&all); /* signals are for the program's own threads */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool good = pthread_create(&made->thread, NULL, watch, made) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!good) {
         free(made);
         made = NULL;
     }
@@ -86,8 +105,13 @@ void clprune__compiler_watch_end(clprune__compiler_watch *made)
 {
     if (made == NULL)
         return;
-    atomic_store(&made->ends, true);
+    (void)pthread_mutex_lock(&made->lock);
+    made->ends = true;
+    (void)pthread_cond_signal(&made->change);
+    (void)pthread_mutex_unlock(&made->lock);
     (void)pthread_join(made->thread, NULL);
+    (void)pthread_cond_destroy(&made->change);
+    (void)pthread_mutex_destroy(&made->lock);
     free(made);
 }
 

@@ -227,9 +227,12 @@ static clprune_status compile(clprune_context *context, const char *key, const c
             cache->declares ? declare_builtins : "", defines, order_defines[cache->order]);
         REQUIRE_DONE(length > 0 && (size_t)length < sizeof options, CLPRUNE_INTERNAL_ERROR,
             "the defines of %s are too long", key);
+        clprune__compiler_watch *const compiler =
+            is_pocl(context) ? clprune__compiler_watch_begin() : NULL;
         code = clBuildProgram(*program, 1, &context->device, options, NULL, NULL);
-        /* The first program tells whether this PoCL takes the declarations. */
-        again = code == CL_BUILD_PROGRAM_FAILURE && cache->declares && cache->stats.builds == 0;
+        clprune__compiler_watch_end(compiler);
+        /* Another PoCL may not take the declarations. */
+        again = code == CL_BUILD_PROGRAM_FAILURE && cache->declares;
         cache->declares = cache->declares && !again;
     }
     if (code != CL_SUCCESS)
@@ -339,14 +342,15 @@ clprune_status clprune__program_note(
 char *clprune__programs_noted(const clprune_context *context)
 {
     const clprune__program_cache *cache = context->cache;
+    const size_t order = strlen(order_defines[cache->order]); /* is added again */
     size_t bytes = 1, at = 0;
     for (size_t i = 0; i < cache->programs_count; i++)
-        bytes += strlen(cache->programs[i].key) + 1;
+        bytes += strlen(cache->programs[i].key) - order + 1;
     char *noted = calloc(bytes, 1);
     for (size_t i = 0; i < cache->programs_count && noted != NULL; i++) {
-        const size_t size = strlen(cache->programs[i].key) + 1;
-        memcpy(noted + at, cache->programs[i].key, size);
-        at += size;
+        const size_t length = strlen(cache->programs[i].key) - order;
+        memcpy(noted + at, cache->programs[i].key, length);
+        at += length + 1;
     }
     return noted;
 }
@@ -362,10 +366,8 @@ clprune_status clprune__programs_prepare(clprune_context *context, const char *n
         file = strdup(noted);
         REQUIRE_DONE(file != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the name of a file");
         file[length] = '\0';
-        clprune__compiler_watch *const compiler = clprune__compiler_watch_begin();
         status = program_get(context, &(clprune__kernel_def){.file = file}, file + length + 1,
             program_make, &program);
-        clprune__compiler_watch_end(compiler);
     }
 done:
     free(file);
@@ -433,10 +435,7 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
         "no memory for a list of more than %zu kernels", cache->kernels_count);
     cache->kernels = grown;
     clprune__kernel *made = NULL;
-    clprune__compiler_watch *const compiler = clprune__compiler_watch_begin();
-    const clprune_status status = kernel_make(context, def, defines, &made);
-    clprune__compiler_watch_end(compiler);
-    TRY(status);
+    TRY(kernel_make(context, def, defines, &made));
     cache->kernels[cache->kernels_count++] = (clprune__kernel_entry){hash, made};
     cache->is_fresh = true;
     clprune__compiler_pages_drop(); /* those of the first step's peak */

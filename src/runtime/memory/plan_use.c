@@ -56,6 +56,16 @@ static clprune_status create_slabs(clprune_context *context, const clprune_plan 
     return CLPRUNE_SUCCESS;
 }
 
+clprune_status clprune_plan_build(clprune_context *context, const clprune_plan *plan)
+{
+    ENTER_CONTEXT(context);
+    REQUIRE(plan != NULL, CLPRUNE_INVALID_ARGUMENT, "plan is NULL");
+    REQUIRE(context->record == NULL, CLPRUNE_INVALID_ARGUMENT,
+        "the context is dry; a plan is used in a context with a device");
+    TRY(check_setup(context, plan));
+    return clprune__programs_prepare(context, plan->programs);
+}
+
 clprune_status clprune_context_use_plan(clprune_context *context, const clprune_plan *plan)
 {
     ENTER_CONTEXT(context);
@@ -70,7 +80,6 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
     clprune__arena *arena = context->arena;
     REQUIRE_DONE(!arena->used, CLPRUNE_INVALID_ARGUMENT, "the context has an arena already");
     TRY_DONE(check_setup(context, plan));
-    TRY_DONE(clprune__programs_prepare(context, plan->programs)); /* before the arena has pages */
     const clprune_plan_totals *totals = &plan->totals;
     clprune__scratch_close(context); /* what larger operations have left, beside the arena */
     arena->used = true;
