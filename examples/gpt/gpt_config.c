@@ -112,8 +112,13 @@ static bool take_rotary(const json_file *c, unsigned family, gpt_arch *a)
             family == PHI3 ? "" : ", expected 1");
         return false;
     }
-    const char *text =
-        a->turned % 2 == 0 && a->turned <= 2 * GPT_PAIRS ? gpt_rope_read(c, a) : NULL;
+    if (a->turned % 2 != 0 || a->turned > 2 * GPT_PAIRS) {
+        (void)snprintf(what, sizeof what,
+            "rotary positions turn %zu columns of a head, expected an even number up to %d",
+            a->turned, 2 * GPT_PAIRS);
+        return false;
+    }
+    const char *text = gpt_rope_read(c, a);
     if (text != NULL)
         (void)snprintf(what, sizeof what, "%s", text);
     return text == NULL;

@@ -74,6 +74,7 @@ with 's/"llama"/"gemma"/; s/silu/relu/' "hidden_act is relu, expected gelu_pytor
 with 's/"llama"/"gemma"/; s/"hidden_act": "silu"/"hidden_activation": "gelu"/' "hidden_activation is gelu, expected gelu_pytorch_tanh"
 with 's/"llama"/"gemma"/; s/"hidden_act": "silu"/"use_bidirectional_attention": true/' "use_bidirectional_attention is not false"
 with 's/"llama"/"gemma2"/; s/"rope_scaling": null/"attn_logit_softcapping": -5/' "caps of -5 and 30, and divides scores by the root of 256"
+with 's/"llama"/"gemma2"/; s/"attention_bias"/"head_dim": 1024, "attention_bias"/' "turn 1024 columns of a head, expected an even number up to 512"
 with 's/"llama"/"mistral"/; s/"rope_scaling": null/"sliding_window": 0.5/' "sliding_window is no whole number"
 with 's/"mlp_bias": false/"mlp_bias": true/' "mlp_bias is not false"
 with 's/"hidden_size": 128, //' "hidden_size is no whole number"

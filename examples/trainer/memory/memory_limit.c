@@ -109,7 +109,9 @@ static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
         return largest_batch(s, plan, fits, f);
     uint64_t best = 0;
     options chosen = *s->in->options;
-    for (size_t rung = (s->bases - 1) * s->presets; rung < s->bases * s->presets; ++rung) {
+    /* with few columns, the last base may take more than the one before */
+    const size_t first = s->bases > 1 ? s->bases - 2 : 0;
+    for (size_t rung = first * s->presets; rung < s->bases * s->presets; ++rung) {
         memory_plan found = {0};
         if (!take_rung(s, rung))
             continue;
