@@ -63,8 +63,8 @@ static clprune_status check_rotation(
     REQUIRE(given || (of->theta > 1 && isfinite(of->theta)), CLPRUNE_INVALID_ARGUMENT,
         "theta is %g, expected above 1", (double)of->theta);
     REQUIRE(turned % 2 == 0 && turned <= of->head_cols, CLPRUNE_INVALID_SIZE,
-        "turned is %zu, expected an even number, at most the %zu columns of a head", turned,
-        of->head_cols);
+        "%s %zu, expected an even number, at most the %zu columns of a head",
+        given ? "the columns of table are" : "turned is", turned, of->head_cols);
     REQUIRE(clprune__mul(of->heads, of->head_cols, &cols) && cols <= x.cols, CLPRUNE_INVALID_SIZE,
         "%s is %zu x %zu, expected columns for %zu heads of %zu", name, x.rows, x.cols, of->heads,
         of->head_cols);
