@@ -193,7 +193,7 @@ static void refused(NO_ROW)
         size_t rows, cols;
         clprune_status status;
         const char *text;
-    } tables[] = {{3, 3, CLPRUNE_INVALID_SIZE, "turned is 3"},
+    } tables[] = {{3, 3, CLPRUNE_INVALID_SIZE, "the columns of table are 3"},
         {3, 6, CLPRUNE_INVALID_SIZE, "at most the 4 columns"},
         {2, 4, CLPRUNE_INVALID_SIZE, "table is 2 x 4, expected 3 x 4"},
         {0, 0, CLPRUNE_INVALID_ARGUMENT, "table is absent"}};
