@@ -140,6 +140,12 @@ class Attentions(Products):
         rows = x.size(x.rows)
         return shape[-2:] == (rows, x.size(last[1])) if last[0] == x.rows else shape[-3:] == (rows, 1, x.size(last[1]))
 
+    def untrained_angles(self, *tables: Constant) -> None:
+        """Fails if tables of rotary positions are computed from parameters: the net's are constants."""
+        names = [name for table in tables for name in self._parameters_of(table)]
+        if names:
+            raise NotSupported(f"rotary positions by angles that are computed from a parameter, {names[0]}")
+
     def _computed(self, n: fx.Node, given: Dict[str, Tensor], done: Dict[fx.Node, Any]) -> Any:
         """What a node without values of the net computes, with other parameters; `done`: those that are known."""
         if n in done:
@@ -414,6 +420,7 @@ class Attentions(Products):
         """apply_rotary_pos_emb of transformers: of queries and keys by cos and sin, or of either by sin and cos. What it makes of
         random numbers tells how."""
         tables, single = [x for x in (*args, *named.values()) if isinstance(x, Constant)], isinstance(self.result, Tensor)
+        self.untrained_angles(*tables)
         parts, given = [], self.node.args[:1 if single else len(self.result)]
         draw = torch.Generator().manual_seed(1)
         values = {node: torch.randn(self.env[node].shape, generator=draw) for node in given}

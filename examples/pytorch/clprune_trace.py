@@ -780,6 +780,7 @@ class _Tracer(Images, Attentions):
         if isinstance(a, Stacked) or isinstance(b, Stacked):
             return self._weighted(a, b) if isinstance(a, Stacked) else self._weighted(b, a)
         if isinstance(b, Constant) and (isinstance(a, Cut) or isinstance(a, View) and self._turns(a, b)):
+            self.untrained_angles(b)
             return self._cut(a).times(b.value)
         if isinstance(b, Constant) and b.value.numel() == 1 and not b.mask and self._is_fixed(b):
             b = float(b.value)

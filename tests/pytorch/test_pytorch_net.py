@@ -2297,6 +2297,15 @@ class Errors(Case):
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
                      "torch.fx cannot trace the model: TraceError")
 
+    def test_rotary_positions_that_are_trained(self):
+        """By angles that are computed from a parameter, whole or of a part of each head."""
+        for how, part in ((Turned.joined, 4), (Turned.rows_first, 8)):
+            model = Turned(how, part)
+            model.frequencies = nn.Parameter(model.frequencies)
+            with self.subTest(how.__name__), self.assertRaisesRegex(
+                    clprune.Error, "angles that are computed from a parameter, frequencies"):
+                clprune.Net(model, torch.randn(4, 7, 24))
+
     def test_what_only_training_would_show(self):
         """Outputs in inference do not tell these from what a net would train."""
         class Reversed(torch.autograd.Function):
