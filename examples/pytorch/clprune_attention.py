@@ -391,6 +391,8 @@ class Attentions(Products):
                 layer = self._push("concat", (layer, other), Axis.FEATURES)
         if q.view.turned > 0 and isinstance(q.view.theta, Angles):
             angles = dataclasses.replace(q.view.theta, adjacent=q.view.adjacent)
+            if angles.radians.dim() == 2 and len(angles.radians) != q.rows * q.windows:
+                raise NotSupported(f"rotary positions of {len(angles.radians)} rows, in attention of {q.rows * q.windows}")
             layer = self._push("rotary_by", (layer,), q.count, k.count, angles)
         elif q.view.turned > 0:
             layer = self._push("rotary", (layer,), q.count, k.count, q.view.turned, q.view.theta, q.view.adjacent)

@@ -327,11 +327,13 @@ class Cut:
         return dataclasses.replace(self, first=self.first + first, count=count)
 
     def times(self, factor: Tensor) -> "Cut":
-        if self.view.groups[-2] != self.view.rows and factor.dim() > 2 and factor.shape[-2] == 1:
-            factor = factor.squeeze(-2)
-        if self.factor is not None or self.sign < 0 or factor.dim() < 2 or factor.shape[-1] != self.count:
+        of_rows, rows = self.view.groups[-2] == self.view.rows, self.view.size(self.view.rows)
+        if not of_rows and factor.dim() > 2 and factor.shape[-2] == 1:
+            factor, of_rows = factor.squeeze(-2), True
+        if self.factor is not None or self.sign < 0 or factor.dim() < 2 or factor.shape[-1] != self.count or \
+                factor.shape[-2] != 1 and (not of_rows or factor.shape[-2] != rows):
             raise NotSupported("rotary positions by a table of another shape")
-        return dataclasses.replace(self, factor=factor)
+        return dataclasses.replace(self, factor=factor.expand(*factor.shape[:-2], rows, self.count))
 
     def joined(self, other: "Cut") -> "Cut":
         """The features of both, one behind the other: two halves that are swapped, or what is turned and what is not."""

@@ -570,6 +570,20 @@ class TurnedOfRows(Turned):
         return 1.5 * cos[order], 1.5 * sin[order]
 
 
+class TurnedAlike(TurnedOfRows):
+    """Each row by the same angles: a table of one row."""
+
+    def tables(self, x):
+        return tuple(table[3:4] for table in super().tables(x))
+
+
+class TurnedOfSamples(TurnedOfRows):
+    """With a table for each sample."""
+
+    def tables(self, x):
+        return tuple(table.expand(x.shape[0], 1, -1, -1) for table in super().tables(x))
+
+
 class Gemma(nn.Module):
     def __init__(self):
         super().__init__()
@@ -882,7 +896,8 @@ MODELS = {
     **{f"rotary, {how.__name__}, {part}": (functools.partial(Turned, how, part, theta), lambda n: torch.randn(n, 7, 24))
        for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4),
                                 (Turned.normed, 12, 1e4), (Turned.gained, 12, 5e5))},
-    "rotary, of rows": (TurnedOfRows, lambda n: torch.randn(n, 7, 24)),
+    **{f"rotary, of {what}": (how, lambda n: torch.randn(n, 7, 24)) for what, how in (
+        ("rows", TurnedOfRows), ("one row", TurnedAlike), ("samples", TurnedOfSamples))},
     "gemma": (Gemma, lambda n: torch.randn(n, 20)),
     "lines": (Lines, images),
     "responses": (Responses, images),
