@@ -428,7 +428,7 @@ class Angles:
     def of(cos: Tensor, sin: Tensor) -> "Angles":
         """Of tables, samples x rows x pairs."""
         size = (cos.square() + sin.square()).sqrt()
-        factor = float(size.mean()) if size.numel() > 0 else 0.0
+        factor = float(size[0].mean().float()) if size.numel() > 0 else 0.0  # the same for any number of samples
         if not factor > 0 or bool((size - factor).abs().max() > 1e-4 * factor) or not bool((cos == cos[:1]).all()) or \
                 not bool((sin == sin[:1]).all()):
             raise NotSupported("rotary positions of other angles than those of rows, with one factor")

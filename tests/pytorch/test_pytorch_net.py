@@ -18,6 +18,7 @@ from pytorch_case import error
 
 import clprune
 import clprune_net
+import clprune_views
 
 if int(torch.__version__.split(".")[0]) < 2:
     print("skipped: clprune.Net needs PyTorch 2.0", file=sys.stderr)
@@ -2311,6 +2312,14 @@ class Errors(Case):
             self.refused(forward, text, rows)
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
                      "torch.fx cannot trace the model: TraceError")
+
+    def test_rotary_positions_of_any_number_of_samples(self):
+        """Tables for two samples and for three are those of one."""
+        for seed in range(4):
+            angles = torch.rand(1, 7, 3, generator=torch.Generator().manual_seed(seed))
+            of = [clprune_views.Angles.of(*((1.1 * table).double().expand(n, -1, -1) for table in (angles.cos(), angles.sin())))
+                  for n in (1, 2, 3, 5)]
+            self.assertEqual(of, of[:1] * 4)
 
     def test_rotary_positions_that_are_trained(self):
         """By angles that are computed from a parameter, whole or of a part of each head."""
