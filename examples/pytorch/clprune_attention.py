@@ -271,7 +271,7 @@ class Attentions(Products):
     def _of_matrix(self, x: Any, b: Constant) -> Value:
         """A product with a parameter, or with one that is transposed."""
         names = self._parameters_of(b)
-        p = self.named[names[0]] if len(names) == 1 else None
+        p = self.named[names[0]] if len(names) == 1 and self._of_one(b) else None
         for transposed in (False, True):
             if p is not None and p.dim() == 2 and self._alike(
                     names[0], lambda values: self._computed(b.node, {names[0]: values}, {}),

@@ -113,13 +113,18 @@ class Layers(fx.Interpreter, Maker):
     def _own(self, constant: Constant) -> Optional[Constant]:
         """The parameter whose elements it has, one behind the other, as positions that are resampled to the size they have."""
         names, count = self._parameters_of(constant), constant.value.numel()
-        p = self.named[names[0]] if len(names) == 1 else None
+        p = self.named[names[0]] if len(names) == 1 and self._of_one(constant) else None
         if p is not None and count in (p.numel(), p.numel() * self.batch) and constant.value.requires_grad == p.requires_grad:
             samples = max(1, self._computed(constant.node, {}, {}).numel() // p.numel())  # for which it is repeated
             if self._alike(names[0], lambda values: self._computed(constant.node, {names[0]: values}, {}).flatten(),
                            lambda values: values.flatten().repeat(samples)):
                 return Constant(names[0], constant.value)
         return None
+
+    def _of_one(self, constant: Constant) -> bool:
+        """Whether no other tensor of the model's state has a part in it, such as a mask of ones that may get zeros later."""
+        return len({id(self.tensors[name]) for name in self._parameters_of(constant, self.tensors)
+                    if name in self.state or name in self.named}) == 1
 
     def _alike(self, name: str, made: Callable[[Tensor], Tensor], wanted: Callable[[Tensor], Tensor]) -> bool:
         """Whether two functions of a parameter have the same result and gradient, for its values and for random ones, small and

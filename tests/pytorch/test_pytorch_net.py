@@ -744,6 +744,20 @@ class Computed(nn.Module):
         return self.b(x).mean(1)
 
 
+class Masked(nn.Module):
+    """Weights times masks, which are ones in the beginning."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 12), nn.Linear(12, CLASSES)
+        self.register_buffer("mask", torch.ones(12, 8))
+        self.register_buffer("other", torch.ones(CLASSES, 12))
+
+    def forward(self, x):
+        x = F.linear(x, self.a.weight * self.mask, self.a.bias).tanh()
+        return x @ (self.b.weight * self.other).t()
+
+
 class Shapes(nn.Module):
     """Attention in shapes that the fused layer lacks, from products."""
 
@@ -1509,6 +1523,18 @@ class Values(Case):
         mixed = Traps().module(lambda m, x: (m.fc(x), 3), fc=nn.Linear(5, 4))
         with self.assertRaisesRegex(clprune.Error, "returns a int among its outputs"):
             clprune.Net(mixed, x[1], loss=None)
+
+    def test_masks_of_weights(self):
+        """What a net converted with neutral masks computes with others."""
+        model, x, y = Masked(), torch.randn(4, 8), labels(4)
+        net = clprune.Net(model, x, keep="exact")
+        for mask in (model.mask, model.other):
+            mask.copy_(torch.rand(mask.shape) < 0.5)
+        net.load_state_dict(model.state_dict())
+        got, found = net.gradients(x, y)
+        want, expected = autograd(model, x, y)
+        self.assertLess(abs(got - want), 1e-5)
+        self.assert_grads(found, expected, 1e-5)
 
     def test_steps_of_computed_parameters(self):
         """Weight decay is that of weights; copies, other nets with the state, and nets that share go on with the same bits."""
