@@ -918,11 +918,16 @@ class Net:
         state = {}
         for name in names:
             if name not in mats:
-                state[name] = self._names[name]
+                state[name] = self._other(name)
                 continue
             param, mat = mats[name]
             state[name] = self._read(param, mat).requires_grad_(param.ours in trained)
         return state
+
+    def _other(self, name: str) -> Tensor:
+        """The value of a tensor of the model's that no layer has."""
+        tensor = self._shared.tensors.get(name) if self._shared is not None else None
+        return self._names[name] if tensor is None else tensor.detach().cpu()
 
     def _make_values(self) -> None:
         """Parameters that are computed from others, where these have changed."""
@@ -1125,7 +1130,8 @@ class Net:
         with self._work(False):
             mine = {param.theirs: self._read(param, mat) for param, mat in self._run.params
                     if param.theirs is not None}
-            state = {name: mine[source] if isinstance(source, str) else source.clone()
+            state = {name: mine[source] if isinstance(source, str) else
+                     (source if name in self._program.counters else self._other(name)).clone()
                      for name, source in self._names.items()}
             for name in self._program.counters:
                 if name in state:

@@ -2189,6 +2189,19 @@ class Shares(Case):
         for name, value in model.state_dict().items():
             self.assertTrue(torch.equal(value, before[name]), name)
 
+    def test_masks_that_change_in_place(self):
+        """Buffers of which parameters are computed, and that no layer has."""
+        model, x, y = Masked(), torch.randn(4, 8), labels(4)
+        net = clprune.Net(model, x, keep="exact", shares=True)
+        net.gradients(x, y)
+        for mask in (model.mask, model.other):
+            mask.copy_(torch.rand(mask.shape) < 0.5)
+        got, found = net.gradients(x, y)
+        want, expected = autograd(model, x, y)
+        self.assertLess(abs(got - want), 1e-5)
+        self.assert_grads(found, expected, 1e-5)
+        self.assertTrue(torch.equal(net.state_dict()["mask"], model.mask))
+
     def test_memory_that_is_not_the_same_any_more(self):
         def resized(model):
             model[0].weight.untyped_storage().resize_(0)
