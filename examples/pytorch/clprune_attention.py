@@ -200,6 +200,8 @@ class Attentions(Products):
             names = self._parameters_of(constant)
             if constant.mask or names and table is not None:
                 raise NotSupported("a bias of attention that is another one for each sample, or several")
+            if names and constant.value.dtype == torch.bool:
+                raise NotSupported(f"a mask of attention that is computed from a parameter, {names[0]}")
             if names:
                 table = constant, names[0]
             else:
@@ -320,7 +322,10 @@ class Attentions(Products):
     def _hide_later(self, x: Scores, mask: Optional[Constant]) -> Scores:
         if x.soft or mask is None:
             raise NotSupported("a mask of attention that is not added to scores")
-        if self._parameters_of(mask):
+        names = self._parameters_of(mask)
+        if names and mask.value.dtype == torch.bool:
+            raise NotSupported(f"a mask of attention that is computed from a parameter, {names[0]}")
+        if names:
             return dataclasses.replace(x, biases=(*x.biases, mask))
         try:
             causal = self.hides(mask, x.q.rows)

@@ -2352,6 +2352,19 @@ class Errors(Case):
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
                      "torch.fx cannot trace the model: TraceError")
 
+    def test_masks_that_are_computed_from_parameters(self):
+        """Truth is not a number that is added."""
+        def fused(m, q, k, v):
+            return F.scaled_dot_product_attention(q, k, v, m.table[:, m.index] > -1)
+
+        def filled(m, q, k, v):
+            return (q @ k.transpose(2, 3)).masked_fill(m.table[:, m.index] < -1, -1e9).softmax(-1) @ v
+
+        for add in (fused, filled):
+            with self.subTest(add.__name__), self.assertRaisesRegex(
+                    clprune.Error, "a mask of attention that is computed from a parameter, table"):
+                clprune.Net(Biases(add), torch.randn(4, 7, 10))
+
     def test_rotary_positions_of_any_number_of_samples(self):
         """Tables for two samples and for three are those of one."""
         for seed in range(4):
