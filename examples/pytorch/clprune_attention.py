@@ -364,7 +364,10 @@ class Attentions(Products):
         """The fused layer; where it does not have such attention, products."""
         before = self.attentions, self.masked
         try:
-            return self._fused(scores, Heads.of(v))
+            y = self._fused(scores, Heads.of(v))
+            if scores.draw:
+                self.dropped[scores.draw] = None
+            return y
         except NotSupported:
             self.attentions, self.masked = before
             if scores.masked:
@@ -375,6 +378,8 @@ class Attentions(Products):
         q, k, of = scores.q, scores.k, (scores.q, scores.k, v)
         if not scores.soft or not v.serves(q) or (v.count, v.rows) != (k.count, k.rows) or v.view.turned > 0:
             raise NotSupported("a product with scores that is not attention's")
+        if scores.draw in self.dropped:
+            raise NotSupported("probabilities of attention of which some are dropped, and that are used twice")
         if v.view.scale != 1:
             raise NotSupported("values of attention that are scaled")
         if scores.gain is not None and scores.cap > 0:

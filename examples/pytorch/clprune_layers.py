@@ -39,6 +39,7 @@ class Layers(fx.Interpreter, Maker):
         self.joined: Dict[tuple, int] = {}  # layers of an axis, and the layer that has them all
         self.ordered: Dict[tuple, int] = {}  # a layer and an order of its elements, and the layer that has it
         self.plain: Dict[fx.Node, Any] = {}  # results that are no tensors
+        self.dropped: Dict[str, Any] = {}  # probabilities by the draw that drops some, as a tensor, or None inside a layer
 
     def _add(self, function: str, name: Optional[str], inputs: Tuple[int, ...], more: tuple,
              axes: Tuple[str, ...], sizes: Dict[str, int], eps: float = 0.0,

@@ -257,6 +257,10 @@ class Products(Layers):
         """Scores, or probabilities, as a tensor."""
         if s.masked:
             raise NotSupported("a mask of lengths in attention whose scores are tensors")
+        if s.draw in self.dropped:
+            if self.dropped[s.draw] is None:
+                raise NotSupported("probabilities of attention of which some are dropped, and that are used twice")
+            return self.dropped[s.draw]
         q, k = (dataclasses.replace(x.view, scale=1.0) for x in (s.q, s.k))
         y = self._view(self.product(self.gained(s, q), swapped(k), s.scale))
         if s.cap > 0:
@@ -271,7 +275,10 @@ class Products(Layers):
             y = self._over(self.by_features(y, len(y.groups) - 1), "softmax")
         if s.rate > 0:
             y = self._over(y, "dropout", s.rate)
-        return self._plain(y)
+        y = self._plain(y)
+        if s.draw:
+            self.dropped[s.draw] = y
+        return y
 
     def gained(self, s: Scores, q: View) -> View:
         """Queries, times the numbers of their heads by which scores are multiplied."""

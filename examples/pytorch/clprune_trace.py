@@ -699,7 +699,7 @@ class _Tracer(Images, Attentions):
         if isinstance(x, Scores) and (p == 0 or not training):
             return x
         if isinstance(x, Scores) and x.soft and x.rate == 0:
-            return dataclasses.replace(x, rate=float(p))
+            return dataclasses.replace(x, rate=float(p), draw=self.node.name)
         return self._elementwise("dropout", x, float(p)) if p > 0 and training else x
 
     def mean(self, x: Any, dim=None, keepdim: bool = False, **more: Any) -> Value:

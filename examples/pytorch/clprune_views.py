@@ -370,7 +370,8 @@ class Cut:
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """Products of queries and keys, and then the probabilities. cap: the scores are cap * tanh(scale * products)."""
+    """Products of queries and keys, and then the probabilities. cap: the scores are cap * tanh(scale * products). draw: the
+    operation that drops some by `rate`."""
 
     q: Heads
     k: Heads
@@ -379,6 +380,7 @@ class Scores:
     causal: bool = False
     soft: bool = False
     rate: float = 0.0
+    draw: str = ""
     masked: bool = False  # by the samples' lengths
     biases: Tuple[Constant, ...] = ()  # what else is added
     gain: Optional[Constant] = None  # by which products are multiplied, one for each head

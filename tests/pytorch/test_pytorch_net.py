@@ -2352,6 +2352,27 @@ class Errors(Case):
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
                      "torch.fx cannot trace the model: TraceError")
 
+    def test_probabilities_that_are_dropped_and_used_twice(self):
+        """Both uses have the same draw: as one tensor, or not at all."""
+        def inside(m, x):
+            p = F.dropout((x @ x.transpose(1, 2)).softmax(-1), 0.5, m.training)
+            return m.head((p @ x + p @ m.fc(x)).mean(1))
+
+        def tensor(m, x):
+            p = F.dropout((x @ x.transpose(1, 2)).softmax(-1), 0.5, m.training)
+            return m.head((p * 0.5 @ x + p @ m.fc(x)).mean(1))
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc, self.head = nn.Linear(20, 20), nn.Linear(20, CLASSES)
+
+        rows = torch.randn(4, 5, 20)
+        self.refused(inside, "some are dropped, and that are used twice", rows, fc=nn.Linear(20, 20))
+        Model.forward = tensor
+        functions = [layer.function for layer in clprune.Net(Model(), rows)._program.layers]
+        self.assertEqual((functions.count("dropout"), functions.count("attention")), (1, 0))
+
     def test_masks_that_are_computed_from_parameters(self):
         """Truth is not a number that is added."""
         def fused(m, q, k, v):
