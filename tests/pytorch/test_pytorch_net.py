@@ -758,6 +758,18 @@ class Masked(nn.Module):
         return x @ (self.b.weight * self.other).t()
 
 
+class Truths(nn.Module):
+    """Truth that is no mask of scores: 0 and 1, for each element or each row."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.head = nn.Linear(10, 8), nn.Linear(8, CLASSES)
+        self.register_buffer("seen", torch.rand(7, 8) < 0.5, persistent=False)
+
+    def forward(self, x):
+        return self.head((self.fc(x) * self.seen + self.seen[:, :1]).tanh().mean(1))
+
+
 class Shapes(nn.Module):
     """Attention in shapes that the fused layer lacks, from products."""
 
@@ -903,6 +915,7 @@ MODELS = {
         Biases.heads_first, Biases.embedded, Biases.numbers, Biases.batches, Biases.own)},
     "standardised": (Standardised, images),
     "computed": (Computed, lambda n: torch.randn(n, 5, 8)),
+    "truths": (Truths, lambda n: torch.randn(n, 7, 10)),
     **{f"shapes, {how.__name__}": (functools.partial(Shapes, how), lambda n: torch.randn(n, 7, 10)) for how in (
         Shapes.channels, Shapes.talking, Shapes.wider, Shapes.fused_wider, Shapes.cosines, Shapes.linear, Shapes.one_query,
         Shapes.windowed, Shapes.causal)},
