@@ -1537,6 +1537,24 @@ class Values(Case):
         with self.assertRaisesRegex(clprune.Error, "returns a int among its outputs"):
             clprune.Net(mixed, x[1], loss=None)
 
+    def test_several_outputs_with_a_mask(self):
+        class Model(Attends):
+            def forward(self, ids, mask):
+                y = super().forward(ids, mask)
+                return y, y.tanh()
+
+        model, mask = Model(first_row), (torch.arange(9) < torch.tensor([9, 4, 1, 8])[:, None]).long()
+        x = torch.where(mask == 1, torch.randint(5, 60, (4, 9)), 0), mask
+        net = clprune.Net(model, x, keep="exact", loss=None, optimizer=None)
+        out, dy = net.forward(x), [torch.randn(4, 5), torch.randn(4, 5)]
+        want = model.train()(*x)
+        for a, b in zip(out, want):
+            torch.testing.assert_close(a, b.detach(), rtol=1e-4, atol=1e-5)
+        sum((part * d).sum() for part, d in zip(want, dy)).backward()
+        for name, grad in net.backward(*dy).items():
+            if model.get_parameter(name).grad.norm() > 1e-6:
+                self.assertLess(error(grad, model.get_parameter(name).grad), 2e-5, name)
+
     def test_masks_of_weights(self):
         """What a net converted with neutral masks computes with others."""
         model, x, y = Masked(), torch.randn(4, 8), labels(4)
