@@ -145,8 +145,8 @@ def lines(dys: Sequence[Optional[Tensor]], shapes: Any, batch: int) -> Tensor:
     if len(dys) != len(of) or any(dy is not None and tuple(dy.shape) != (batch, *shape) for dy, shape in zip(dys, of)):
         raise ValueError(f"the gradients are of {[None if dy is None else tuple(dy.shape) for dy in dys]}, expected those of the "
                          f"outputs, {[(batch, *shape) for shape in of]}")
-    return torch.cat([torch.zeros(batch, of_shape(shape)) if dy is None else dy.detach().reshape(batch, -1)
-                      for dy, shape in zip(dys, of)], 1)
+    return torch.cat([torch.zeros(batch, of_shape(shape), dtype=torch.float32) if dy is None else
+                      dy.detach().to("cpu", torch.float32).reshape(batch, -1) for dy, shape in zip(dys, of)], 1)
 
 
 def has_types(model: nn.Module) -> bool:

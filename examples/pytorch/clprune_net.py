@@ -839,7 +839,8 @@ class Net:
             grads: Dict[str, Tensor] = {}
             if self._program.outputs is None and len(dy) != 1:
                 raise ValueError(f"there are {len(dy)} gradients of one output")
-            if self._program.outputs is not None and self._current is not None:
+            if self._program.outputs is not None:
+                self._expect_pass()
                 dy = lines(dy, self._program.outputs, self._batch),
             self._run_backward(dy[0], self._reader(grads))
             return self._sorted(grads)
@@ -874,13 +875,17 @@ class Net:
         self._forward(batch, seed)
         return self._output(batch)
 
+    def _expect_pass(self) -> None:
+        loss = self._run.settings.loss
+        if loss is not None:
+            raise Error(f"backward: the net has the loss {loss}; expected a function or None")
+        if self._current is None:
+            raise Error("backward: call forward first; a net keeps one pass, and each has one backward pass")
+
     def _run_backward(self, dy: Tensor, use: Callable[[Sequence[int]], None], chains: bool = True) -> None:
         """chains: also the gradients of parameters from which others are computed."""
         run, out = self._run, self._program.output
-        if run.settings.loss is not None:
-            raise Error(f"backward: the net has the loss {run.settings.loss}; expected a function or None")
-        if self._current is None:
-            raise Error("backward: call forward first; a net keeps one pass, and each has one backward pass")
+        self._expect_pass()
         batch = self._batch
         shape = tuple(size - (self._short if group == "T" else 0) for group, size in zip(out.axes, out.shape))
         if tuple(dy.shape) != (batch, *shape):

@@ -1511,7 +1511,16 @@ class Values(Case):
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
         net.close()
         net = clprune.Net(model, x, keep="exact", loss=None, optimizer=None)
+        for given in ((), (None, None, None)):
+            with self.assertRaisesRegex(clprune.Error, "call forward first"):
+                net.backward(*given)
         dy = [torch.randn_like(net.forward(x)["classes"]), None, torch.randn(4, 3)]
+        torch.set_default_dtype(torch.float64)
+        try:
+            net.backward(dy[0].double(), None, dy[2])
+        finally:
+            torch.set_default_dtype(torch.float32)
+        net.forward(x)
         module, found = clprune.NetModule(model, x, keep="exact"), net.backward(*dy)
         for run in (model, module):
             model.train().zero_grad()
