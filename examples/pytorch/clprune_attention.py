@@ -140,11 +140,12 @@ class Attentions(Products):
         rows = x.size(x.rows)
         return shape[-2:] == (rows, x.size(last[1])) if last[0] == x.rows else shape[-3:] == (rows, 1, x.size(last[1]))
 
-    def untrained_angles(self, *tables: Constant) -> None:
-        """Fails if tables of rotary positions are computed from parameters: the net's are constants."""
+    def angles_of(self, *tables: Constant) -> None:
+        """Tables of rotary positions; fails if they are computed from parameters: the net's are constants."""
         names = [name for table in tables for name in self._parameters_of(table)]
         if names:
             raise NotSupported(f"rotary positions by angles that are computed from a parameter, {names[0]}")
+        self._read(*tables)
 
     def _computed(self, n: fx.Node, given: Dict[str, Tensor], done: Dict[fx.Node, Any]) -> Any:
         """What a node without values of the net computes, with other parameters; `done`: those that are known."""
@@ -208,9 +209,12 @@ class Attentions(Products):
                 plain = plain + Bias.shaped(constant.value, heads, rows, windows, self.batch)
         if table is None:
             bias, numbers = Bias.of_numbers(plain)
+            self._read(*constants)
             return bias, None if numbers is None else Constant(None, numbers), False
         constant, name = table
+        others = [other for other in constants if other is not constant]
         if len(self._parameters_of(constant)) > 1 or constant.then:
+            self._read(*others)
             return self._computed_bias(constant, plain, heads, rows, windows)
         tensor = self.named[name].detach()
 
@@ -223,8 +227,10 @@ class Attentions(Products):
             ids = (with_table(numbers) - zero).round().long()
             if int(ids.min()) < 0 or int(ids.max()) >= tensor.numel() or not self._alike(
                     name, with_table, lambda values: torch.where(zero <= -1e4, zero, values.flatten()[ids] + zero)):
+                self._read(*others)
                 return self._computed_bias(constant, plain, heads, rows, windows)
         bias, transposed = Bias.of_table(ids, plain + zero, tensor.shape)
+        self._read(*constants)
         return bias, Constant(name, self.named[name]), transposed
 
     def _computed_bias(self, constant: Constant, plain: Tensor, heads: int, rows: int, windows: int
@@ -333,6 +339,7 @@ class Attentions(Products):
             if mask.mask:
                 raise
             return dataclasses.replace(x, biases=(*x.biases, mask))
+        self._read(mask)
         return dataclasses.replace(x, causal=causal or x.causal, masked=mask.mask or x.masked)
 
     def hides(self, mask: Constant, rows: int) -> bool:
@@ -432,7 +439,7 @@ class Attentions(Products):
         """apply_rotary_pos_emb of transformers: of queries and keys by cos and sin, or of either by sin and cos. What it makes of
         random numbers tells how."""
         tables, single = [x for x in (*args, *named.values()) if isinstance(x, Constant)], isinstance(self.result, Tensor)
-        self.untrained_angles(*tables)
+        self.angles_of(*tables)
         parts, given = [], self.node.args[:1 if single else len(self.result)]
         draw = torch.Generator().manual_seed(1)
         values = {node: torch.randn(self.env[node].shape, generator=draw) for node in given}

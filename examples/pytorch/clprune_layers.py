@@ -97,6 +97,13 @@ class Layers(fx.Interpreter, Maker):
         if not tensor.requires_grad:
             self.program.frozen.append(ours)
 
+    def _read(self, *constants: Constant) -> None:
+        """Notes the buffers of the state of which constants are computed, whose numbers a layer has."""
+        for constant in constants:
+            for name in self._parameters_of(constant, self.state):
+                if name not in self.named:
+                    self.program.read[name] = self.tensors[name].detach().cpu().clone()
+
     def _is_fixed(self, constant: Constant) -> bool:
         """Whether no tensor of the model's state has it, or makes it."""
         if constant.value.requires_grad:

@@ -41,7 +41,7 @@ from clprune import (
     VALUES, Error, Keep, _Keep, _library, _Mat, _number, giving_back, own_class, process_memory)
 from clprune_graph import hooks_of, unchanged
 from clprune_inputs import Input, check_inputs, has_types, lengths_of, lines, model_of, parts_of, several_of, split
-from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Product, Program
+from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Product, Program, check_read
 from clprune_trace import trace
 from clprune_views import Angles, Matrix, Order, Value
 
@@ -1108,6 +1108,7 @@ class Net:
             run, outer = self._run, self._working == 0 and self._shared is not None
             if outer and not run.closed:
                 self._shared.check()
+                check_read(self._program, self._shared.tensors)
                 for param, mat in run.params:
                     value = self._shared.changed(param)
                     if value is not None:
@@ -1151,6 +1152,7 @@ class Net:
                    if param.theirs is not None and param.theirs not in state]
         if missing:
             raise ValueError(f"no value for {', '.join(missing)}")
+        check_read(self._program, state)
         with self._work(True):
             for name, source in self._names.items():
                 if name in state and not isinstance(source, str):

@@ -144,6 +144,7 @@ class _Tracer(Images, Attentions):
         ids = indices.value.reshape(-1, indices.value.shape[-1])
         if table.name is None or table.value.dim() != 2 or not bool((ids == ids[0]).all()):
             return Constant(None, result, node=n)
+        self._read(indices)
         return Constant(table.name, result, tuple(ids[0].tolist()))
 
     def _is_in_place(self, n: fx.Node, result: Tensor) -> bool:
@@ -780,7 +781,7 @@ class _Tracer(Images, Attentions):
         if isinstance(a, Stacked) or isinstance(b, Stacked):
             return self._weighted(a, b) if isinstance(a, Stacked) else self._weighted(b, a)
         if isinstance(b, Constant) and (isinstance(a, Cut) or isinstance(a, View) and self._turns(a, b)):
-            self.untrained_angles(b)
+            self.angles_of(b)
             return self._cut(a).times(b.value)
         if isinstance(b, Constant) and b.value.numel() == 1 and not b.mask and self._is_fixed(b):
             b = float(b.value)
