@@ -140,6 +140,13 @@ class Attentions(Products):
         rows = x.size(x.rows)
         return shape[-2:] == (rows, x.size(last[1])) if last[0] == x.rows else shape[-3:] == (rows, 1, x.size(last[1]))
 
+    def angles_of(self, *tables: Constant) -> None:
+        """Tables of rotary positions; fails if they are computed from parameters: the net's are constants."""
+        names = [name for table in tables for name in self._parameters_of(table)]
+        if names:
+            raise NotSupported(f"rotary positions by angles that are computed from a parameter, {names[0]}")
+        self._read(*tables)
+
     def _computed(self, n: fx.Node, given: Dict[str, Tensor], done: Dict[fx.Node, Any]) -> Any:
         """What a node without values of the net computes, with other parameters; `done`: those that are known."""
         if n in done:
@@ -194,15 +201,20 @@ class Attentions(Products):
             names = self._parameters_of(constant)
             if constant.mask or names and table is not None:
                 raise NotSupported("a bias of attention that is another one for each sample, or several")
+            if names and constant.value.dtype == torch.bool:
+                raise NotSupported(f"a mask of attention that is computed from a parameter, {names[0]}")
             if names:
                 table = constant, names[0]
             else:
                 plain = plain + Bias.shaped(constant.value, heads, rows, windows, self.batch)
         if table is None:
             bias, numbers = Bias.of_numbers(plain)
+            self._read(*constants)
             return bias, None if numbers is None else Constant(None, numbers), False
         constant, name = table
+        others = [other for other in constants if other is not constant]
         if len(self._parameters_of(constant)) > 1 or constant.then:
+            self._read(*others)
             return self._computed_bias(constant, plain, heads, rows, windows)
         tensor = self.named[name].detach()
 
@@ -215,8 +227,10 @@ class Attentions(Products):
             ids = (with_table(numbers) - zero).round().long()
             if int(ids.min()) < 0 or int(ids.max()) >= tensor.numel() or not self._alike(
                     name, with_table, lambda values: torch.where(zero <= -1e4, zero, values.flatten()[ids] + zero)):
+                self._read(*others)
                 return self._computed_bias(constant, plain, heads, rows, windows)
         bias, transposed = Bias.of_table(ids, plain + zero, tensor.shape)
+        self._read(*constants)
         return bias, Constant(name, self.named[name]), transposed
 
     def _computed_bias(self, constant: Constant, plain: Tensor, heads: int, rows: int, windows: int
@@ -265,7 +279,7 @@ class Attentions(Products):
     def _of_matrix(self, x: Any, b: Constant) -> Value:
         """A product with a parameter, or with one that is transposed."""
         names = self._parameters_of(b)
-        p = self.named[names[0]] if len(names) == 1 else None
+        p = self.named[names[0]] if len(names) == 1 and self._of_one(b) else None
         for transposed in (False, True):
             if p is not None and p.dim() == 2 and self._alike(
                     names[0], lambda values: self._computed(b.node, {names[0]: values}, {}),
@@ -314,7 +328,10 @@ class Attentions(Products):
     def _hide_later(self, x: Scores, mask: Optional[Constant]) -> Scores:
         if x.soft or mask is None:
             raise NotSupported("a mask of attention that is not added to scores")
-        if self._parameters_of(mask):
+        names = self._parameters_of(mask)
+        if names and mask.value.dtype == torch.bool:
+            raise NotSupported(f"a mask of attention that is computed from a parameter, {names[0]}")
+        if names:
             return dataclasses.replace(x, biases=(*x.biases, mask))
         try:
             causal = self.hides(mask, x.q.rows)
@@ -322,6 +339,7 @@ class Attentions(Products):
             if mask.mask:
                 raise
             return dataclasses.replace(x, biases=(*x.biases, mask))
+        self._read(mask)
         return dataclasses.replace(x, causal=causal or x.causal, masked=mask.mask or x.masked)
 
     def hides(self, mask: Constant, rows: int) -> bool:
@@ -353,7 +371,10 @@ class Attentions(Products):
         """The fused layer; where it does not have such attention, products."""
         before = self.attentions, self.masked
         try:
-            return self._fused(scores, Heads.of(v))
+            y = self._fused(scores, Heads.of(v))
+            if scores.draw:
+                self.dropped[scores.draw] = None
+            return y
         except NotSupported:
             self.attentions, self.masked = before
             if scores.masked:
@@ -364,6 +385,8 @@ class Attentions(Products):
         q, k, of = scores.q, scores.k, (scores.q, scores.k, v)
         if not scores.soft or not v.serves(q) or (v.count, v.rows) != (k.count, k.rows) or v.view.turned > 0:
             raise NotSupported("a product with scores that is not attention's")
+        if scores.draw in self.dropped:
+            raise NotSupported("probabilities of attention of which some are dropped, and that are used twice")
         if v.view.scale != 1:
             raise NotSupported("values of attention that are scaled")
         if scores.gain is not None and scores.cap > 0:
@@ -385,6 +408,8 @@ class Attentions(Products):
                 layer = self._push("concat", (layer, other), Axis.FEATURES)
         if q.view.turned > 0 and isinstance(q.view.theta, Angles):
             angles = dataclasses.replace(q.view.theta, adjacent=q.view.adjacent)
+            if angles.radians.dim() == 2 and len(angles.radians) != q.rows * q.windows:
+                raise NotSupported(f"rotary positions of {len(angles.radians)} rows, in attention of {q.rows * q.windows}")
             layer = self._push("rotary_by", (layer,), q.count, k.count, angles)
         elif q.view.turned > 0:
             layer = self._push("rotary", (layer,), q.count, k.count, q.view.turned, q.view.theta, q.view.adjacent)
@@ -414,6 +439,7 @@ class Attentions(Products):
         """apply_rotary_pos_emb of transformers: of queries and keys by cos and sin, or of either by sin and cos. What it makes of
         random numbers tells how."""
         tables, single = [x for x in (*args, *named.values()) if isinstance(x, Constant)], isinstance(self.result, Tensor)
+        self.angles_of(*tables)
         parts, given = [], self.node.args[:1 if single else len(self.result)]
         draw = torch.Generator().manual_seed(1)
         values = {node: torch.randn(self.env[node].shape, generator=draw) for node in given}

@@ -145,8 +145,8 @@ def lines(dys: Sequence[Optional[Tensor]], shapes: Any, batch: int) -> Tensor:
     if len(dys) != len(of) or any(dy is not None and tuple(dy.shape) != (batch, *shape) for dy, shape in zip(dys, of)):
         raise ValueError(f"the gradients are of {[None if dy is None else tuple(dy.shape) for dy in dys]}, expected those of the "
                          f"outputs, {[(batch, *shape) for shape in of]}")
-    return torch.cat([torch.zeros(batch, of_shape(shape)) if dy is None else dy.detach().reshape(batch, -1)
-                      for dy, shape in zip(dys, of)], 1)
+    return torch.cat([torch.zeros(batch, of_shape(shape), dtype=torch.float32) if dy is None else
+                      dy.detach().to("cpu", torch.float32).reshape(batch, -1) for dy, shape in zip(dys, of)], 1)
 
 
 def has_types(model: nn.Module) -> bool:
@@ -191,10 +191,9 @@ class _MaskedLogits(_Logits):
 
 
 class _Several:
-    """Of a model of several inputs or outputs: one of a tensor with those, and perhaps of a mask, that returns these side by
-    side."""
+    """Of a model of several inputs or outputs: one of a tensor with those that returns these side by side."""
 
-    def forward(self, x: Tensor, *mask: Tensor) -> Any:
+    def _joined(self, x: Tensor, *mask: Tensor) -> Any:
         parts, first = [], 0
         for shape in self.several_inputs:
             count = of_shape(shape)
@@ -203,6 +202,16 @@ class _Several:
                 part = part.reshape(x.shape[0], *((shape[1], shape[0]) if len(shape) == 2 else shape))
             parts.append(part.transpose(1, 2) if len(shape) == 2 else part)
         return join(super().forward(*(parts or [x]), *mask), self.several_outputs)
+
+    def forward(self, x: Tensor) -> Any:
+        return self._joined(x)
+
+
+class _MaskedSeveral(_Several):
+    """The same, of a tensor and a mask."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Any:
+        return self._joined(x, mask)
 
 
 def _returns_several(model: nn.Module, x: Input) -> bool:
@@ -224,7 +233,8 @@ def model_of(model: nn.Module, x: Input) -> nn.Module:
         if several is None and not _returns_several(model, x):
             return model
         shapes = [tuple(part.shape[1:]) for part in several or ()]
-        return _whole(model, _Several, {"several_inputs": shapes, "several_outputs": []})
+        kind = _Several if several is not None or parts_of(x)[1] is None else _MaskedSeveral
+        return _whole(model, kind, {"several_inputs": shapes, "several_outputs": []})
     if several_of(x) is not None:
         raise Error("a model of transformers takes a dict of inputs, not several tensors")
     kind = _Logits if parts_of(x, has_types(model))[1] is None else _MaskedLogits

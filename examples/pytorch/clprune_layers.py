@@ -39,6 +39,7 @@ class Layers(fx.Interpreter, Maker):
         self.joined: Dict[tuple, int] = {}  # layers of an axis, and the layer that has them all
         self.ordered: Dict[tuple, int] = {}  # a layer and an order of its elements, and the layer that has it
         self.plain: Dict[fx.Node, Any] = {}  # results that are no tensors
+        self.dropped: Dict[str, Any] = {}  # probabilities by the draw that drops some, as a tensor, or None inside a layer
 
     def _add(self, function: str, name: Optional[str], inputs: Tuple[int, ...], more: tuple,
              axes: Tuple[str, ...], sizes: Dict[str, int], eps: float = 0.0,
@@ -96,6 +97,13 @@ class Layers(fx.Interpreter, Maker):
         if not tensor.requires_grad:
             self.program.frozen.append(ours)
 
+    def _read(self, *constants: Constant) -> None:
+        """Notes the buffers of the state of which constants are computed, whose numbers a layer has."""
+        for constant in constants:
+            for name in self._parameters_of(constant, self.state):
+                if name not in self.named:
+                    self.program.read[name] = self.tensors[name].detach().cpu().clone()
+
     def _is_fixed(self, constant: Constant) -> bool:
         """Whether no tensor of the model's state has it, or makes it."""
         if constant.value.requires_grad:
@@ -113,13 +121,18 @@ class Layers(fx.Interpreter, Maker):
     def _own(self, constant: Constant) -> Optional[Constant]:
         """The parameter whose elements it has, one behind the other, as positions that are resampled to the size they have."""
         names, count = self._parameters_of(constant), constant.value.numel()
-        p = self.named[names[0]] if len(names) == 1 else None
+        p = self.named[names[0]] if len(names) == 1 and self._of_one(constant) else None
         if p is not None and count in (p.numel(), p.numel() * self.batch) and constant.value.requires_grad == p.requires_grad:
             samples = max(1, self._computed(constant.node, {}, {}).numel() // p.numel())  # for which it is repeated
             if self._alike(names[0], lambda values: self._computed(constant.node, {names[0]: values}, {}).flatten(),
                            lambda values: values.flatten().repeat(samples)):
                 return Constant(names[0], constant.value)
         return None
+
+    def _of_one(self, constant: Constant) -> bool:
+        """Whether no other tensor of the model's state has a part in it, such as a mask of ones that may get zeros later."""
+        return len({id(self.tensors[name]) for name in self._parameters_of(constant, self.tensors)
+                    if name in self.state or name in self.named}) == 1
 
     def _alike(self, name: str, made: Callable[[Tensor], Tensor], wanted: Callable[[Tensor], Tensor]) -> bool:
         """Whether two functions of a parameter have the same result and gradient, for its values and for random ones, small and

@@ -41,7 +41,7 @@ from clprune import (
     VALUES, Error, Keep, _Keep, _library, _Mat, _number, giving_back, own_class, process_memory)
 from clprune_graph import hooks_of, unchanged
 from clprune_inputs import Input, check_inputs, has_types, lengths_of, lines, model_of, parts_of, several_of, split
-from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Product, Program
+from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Product, Program, check_read
 from clprune_trace import trace
 from clprune_views import Angles, Matrix, Order, Value
 
@@ -839,7 +839,8 @@ class Net:
             grads: Dict[str, Tensor] = {}
             if self._program.outputs is None and len(dy) != 1:
                 raise ValueError(f"there are {len(dy)} gradients of one output")
-            if self._program.outputs is not None and self._current is not None:
+            if self._program.outputs is not None:
+                self._expect_pass()
                 dy = lines(dy, self._program.outputs, self._batch),
             self._run_backward(dy[0], self._reader(grads))
             return self._sorted(grads)
@@ -874,13 +875,17 @@ class Net:
         self._forward(batch, seed)
         return self._output(batch)
 
+    def _expect_pass(self) -> None:
+        loss = self._run.settings.loss
+        if loss is not None:
+            raise Error(f"backward: the net has the loss {loss}; expected a function or None")
+        if self._current is None:
+            raise Error("backward: call forward first; a net keeps one pass, and each has one backward pass")
+
     def _run_backward(self, dy: Tensor, use: Callable[[Sequence[int]], None], chains: bool = True) -> None:
         """chains: also the gradients of parameters from which others are computed."""
         run, out = self._run, self._program.output
-        if run.settings.loss is not None:
-            raise Error(f"backward: the net has the loss {run.settings.loss}; expected a function or None")
-        if self._current is None:
-            raise Error("backward: call forward first; a net keeps one pass, and each has one backward pass")
+        self._expect_pass()
         batch = self._batch
         shape = tuple(size - (self._short if group == "T" else 0) for group, size in zip(out.axes, out.shape))
         if tuple(dy.shape) != (batch, *shape):
@@ -918,11 +923,16 @@ class Net:
         state = {}
         for name in names:
             if name not in mats:
-                state[name] = self._names[name]
+                state[name] = self._other(name)
                 continue
             param, mat = mats[name]
             state[name] = self._read(param, mat).requires_grad_(param.ours in trained)
         return state
+
+    def _other(self, name: str) -> Tensor:
+        """The value of a tensor of the model's that no layer has."""
+        tensor = self._shared.tensors.get(name) if self._shared is not None else None
+        return self._names[name] if tensor is None else tensor.detach().cpu()
 
     def _make_values(self) -> None:
         """Parameters that are computed from others, where these have changed."""
@@ -1098,6 +1108,7 @@ class Net:
             run, outer = self._run, self._working == 0 and self._shared is not None
             if outer and not run.closed:
                 self._shared.check()
+                check_read(self._program, self._shared.tensors)
                 for param, mat in run.params:
                     value = self._shared.changed(param)
                     if value is not None:
@@ -1125,7 +1136,8 @@ class Net:
         with self._work(False):
             mine = {param.theirs: self._read(param, mat) for param, mat in self._run.params
                     if param.theirs is not None}
-            state = {name: mine[source] if isinstance(source, str) else source.clone()
+            state = {name: mine[source] if isinstance(source, str) else
+                     (source if name in self._program.counters else self._other(name)).clone()
                      for name, source in self._names.items()}
             for name in self._program.counters:
                 if name in state:
@@ -1140,6 +1152,7 @@ class Net:
                    if param.theirs is not None and param.theirs not in state]
         if missing:
             raise ValueError(f"no value for {', '.join(missing)}")
+        check_read(self._program, state)
         with self._work(True):
             for name, source in self._names.items():
                 if name in state and not isinstance(source, str):

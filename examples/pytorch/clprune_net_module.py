@@ -14,6 +14,7 @@ from clprune import Error, Keep
 from clprune_functions import Once
 from clprune_inputs import Input, check_inputs, parts_of, split
 from clprune_net import Net, _uncompiled, changes, structure_of
+from clprune_program import check_read
 from clprune_saved import is_batched, transformed
 
 __all__ = ["NetModule"]
@@ -142,6 +143,7 @@ class NetModule(nn.Module):
     def _run(self, x: Tensor, mask: Optional[Tensor], parameters: Sequence[Tensor], seed: int, first: bool) -> Tensor:
         """A forward pass in training; the first one moves running statistics."""
         net, tensors = self.net, self._tensors()
+        check_read(net._program, tensors)
         net._write_values({**tensors, **dict(zip(self._names(), parameters))})
         y = net._run_joined(x, mask, seed).to(x.device)
         if first:

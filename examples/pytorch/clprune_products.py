@@ -221,15 +221,18 @@ class Products(Layers):
         steps = () if constant.value.dim() <= len(shape) else (("reshape", constant.value.shape[-len(shape):]),)
         return dataclasses.replace(constant, value=value, then=(*constant.then, *steps, ("expand", shape)))
 
-    def _placed(self, x: View, layer: int, constant: Constant) -> int:
-        """layer, which lies as x does, plus a number for each element of a sample."""
+    def _placed(self, x: View, layer: int, constant: Constant, hides: bool = False) -> int:
+        """layer, which lies as x does, plus a number for each element of a sample. hides: what is added to scores, which truth
+        shows."""
         groups = self._groups(x)
         sizes, memory = [x.size(group) for group in groups], x.rows + x.left
         axes = "".join(groups)
         if sorted(axes) != sorted(memory):
             raise NotSupported("numbers for each element of a tensor in this order")
         constant = self.spread(constant, sizes if sizes[0] > 1 else sizes[1:])
-        value = constant.value if constant.value.dtype != torch.bool else torch.where(constant.value, 0.0, HIDDEN)
+        value = constant.value.float()
+        if hides:
+            value = (torch.where(constant.value, 0.0, HIDDEN) if constant.value.dtype == torch.bool else value).clamp(min=HIDDEN)
         fixed = constant.name is None and constant.node is None or self._is_fixed(constant)
         if not fixed and constant.value.dtype == torch.bool:
             raise NotSupported("a mask that is computed from the model's tensors")
@@ -237,14 +240,14 @@ class Products(Layers):
         self.program.layers.append(Layer("positions", name, (layer,)))
         placed = len(self.program.layers) - 1
         in_order = order == tuple(range(len(order)))
-        self._param(name, None if fixed else constant, value.clamp(min=HIDDEN).float().contiguous() if fixed else None,
+        self._param(name, None if fixed else constant, value.contiguous() if fixed else None,
                     split=() if in_order else tuple(x.sizes[axis] for axis in axes),
                     order=() if in_order else order)
         return placed
 
-    def plus(self, x: View, constant: Constant) -> View:
+    def plus(self, x: View, constant: Constant, hides: bool = False) -> View:
         x = self._over(x, "scale", 1.0) if x.scale != 1 or x.picked else x
-        return dataclasses.replace(x, layer=self._placed(x, x.layer, constant))
+        return dataclasses.replace(x, layer=self._placed(x, x.layer, constant, hides))
 
     def times(self, x: View, constant: Constant) -> View:
         """x times a parameter that is broadcast to it, which becomes a value: 0 * x + the parameter."""
@@ -257,6 +260,10 @@ class Products(Layers):
         """Scores, or probabilities, as a tensor."""
         if s.masked:
             raise NotSupported("a mask of lengths in attention whose scores are tensors")
+        if s.draw in self.dropped:
+            if self.dropped[s.draw] is None:
+                raise NotSupported("probabilities of attention of which some are dropped, and that are used twice")
+            return self.dropped[s.draw]
         q, k = (dataclasses.replace(x.view, scale=1.0) for x in (s.q, s.k))
         y = self._view(self.product(self.gained(s, q), swapped(k), s.scale))
         if s.cap > 0:
@@ -265,13 +272,16 @@ class Products(Layers):
         if s.causal:
             biases.append(Constant(None, torch.full((s.q.rows, s.k.rows), HIDDEN).triu(1)))
         for bias in biases:
-            y = self.plus(y, bias)
+            y = self.plus(y, bias, True)
         if s.soft:
             self.attentions += 1
             y = self._over(self.by_features(y, len(y.groups) - 1), "softmax")
         if s.rate > 0:
             y = self._over(y, "dropout", s.rate)
-        return self._plain(y)
+        y = self._plain(y)
+        if s.draw:
+            self.dropped[s.draw] = y
+        return y
 
     def gained(self, s: Scores, q: View) -> View:
         """Queries, times the numbers of their heads by which scores are multiplied."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Any, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from clprune_made import Made
 from clprune_views import Bias, Value, View
 
 __all__ = ["Attention", "Axis", "Conv", "Extent", "FLOATS", "Failed", "Layer", "Param", "Parts", "Pool", "Product", "Program",
-           "Stacked", "needed", "pair"]
+           "Stacked", "check_read", "needed", "pair"]
 
 FLOATS = {"dtype": torch.float32, "device": "cpu"}
 
@@ -141,6 +141,7 @@ class Program:
     outputs: Any = None  # the same of several outputs (clprune_inputs.join)
     lengths: bool = False  # a second input is the mask of samples' lengths
     token_types: bool = False  # a model of transformers with a table of them
+    read: Dict[str, Tensor] = dataclasses.field(default_factory=dict)  # buffers of its state that layers have as numbers
     padding_counts: bool = True  # outputs depend on rows behind the length of their sample
 
 
@@ -168,6 +169,13 @@ class Parts:
 
 def pair(value: Union[int, Sequence[int]]) -> Tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[-1])
+
+
+def check_read(program: Program, state: Mapping[str, Tensor]) -> None:
+    """Fails if a tensor has other values than those that a layer has."""
+    for name, value in program.read.items():
+        if name in state and not torch.equal(state[name].detach().to(value), value):
+            raise Error(f"{name} has other values than when the Net was made, which has them as constants; make a new one")
 
 
 def needed(program: Program) -> Program:

@@ -144,6 +144,7 @@ class _Tracer(Images, Attentions):
         ids = indices.value.reshape(-1, indices.value.shape[-1])
         if table.name is None or table.value.dim() != 2 or not bool((ids == ids[0]).all()):
             return Constant(None, result, node=n)
+        self._read(indices)
         return Constant(table.name, result, tuple(ids[0].tolist()))
 
     def _is_in_place(self, n: fx.Node, result: Tensor) -> bool:
@@ -699,7 +700,7 @@ class _Tracer(Images, Attentions):
         if isinstance(x, Scores) and (p == 0 or not training):
             return x
         if isinstance(x, Scores) and x.soft and x.rate == 0:
-            return dataclasses.replace(x, rate=float(p))
+            return dataclasses.replace(x, rate=float(p), draw=self.node.name)
         return self._elementwise("dropout", x, float(p)) if p > 0 and training else x
 
     def mean(self, x: Any, dim=None, keepdim: bool = False, **more: Any) -> Value:
@@ -780,6 +781,7 @@ class _Tracer(Images, Attentions):
         if isinstance(a, Stacked) or isinstance(b, Stacked):
             return self._weighted(a, b) if isinstance(a, Stacked) else self._weighted(b, a)
         if isinstance(b, Constant) and (isinstance(a, Cut) or isinstance(a, View) and self._turns(a, b)):
+            self.angles_of(b)
             return self._cut(a).times(b.value)
         if isinstance(b, Constant) and b.value.numel() == 1 and not b.mask and self._is_fixed(b):
             b = float(b.value)

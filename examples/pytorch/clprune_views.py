@@ -327,11 +327,13 @@ class Cut:
         return dataclasses.replace(self, first=self.first + first, count=count)
 
     def times(self, factor: Tensor) -> "Cut":
-        if self.view.groups[-2] != self.view.rows and factor.dim() > 2 and factor.shape[-2] == 1:
-            factor = factor.squeeze(-2)
-        if self.factor is not None or self.sign < 0 or factor.dim() < 2 or factor.shape[-1] != self.count:
+        of_rows, rows = self.view.groups[-2] == self.view.rows, self.view.size(self.view.rows)
+        if not of_rows and factor.dim() > 2 and factor.shape[-2] == 1:
+            factor, of_rows = factor.squeeze(-2), True
+        if self.factor is not None or self.sign < 0 or factor.dim() < 2 or factor.shape[-1] != self.count or \
+                factor.shape[-2] != 1 and (not of_rows or factor.shape[-2] != rows):
             raise NotSupported("rotary positions by a table of another shape")
-        return dataclasses.replace(self, factor=factor)
+        return dataclasses.replace(self, factor=factor.expand(*factor.shape[:-2], rows, self.count))
 
     def joined(self, other: "Cut") -> "Cut":
         """The features of both, one behind the other: two halves that are swapped, or what is turned and what is not."""
@@ -368,7 +370,8 @@ class Cut:
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """Products of queries and keys, and then the probabilities. cap: the scores are cap * tanh(scale * products)."""
+    """Products of queries and keys, and then the probabilities. cap: the scores are cap * tanh(scale * products). draw: the
+    operation that drops some by `rate`."""
 
     q: Heads
     k: Heads
@@ -377,6 +380,7 @@ class Scores:
     causal: bool = False
     soft: bool = False
     rate: float = 0.0
+    draw: str = ""
     masked: bool = False  # by the samples' lengths
     biases: Tuple[Constant, ...] = ()  # what else is added
     gain: Optional[Constant] = None  # by which products are multiplied, one for each head
@@ -426,7 +430,7 @@ class Angles:
     def of(cos: Tensor, sin: Tensor) -> "Angles":
         """Of tables, samples x rows x pairs."""
         size = (cos.square() + sin.square()).sqrt()
-        factor = float(size.mean()) if size.numel() > 0 else 0.0
+        factor = float(size[0].mean().float()) if size.numel() > 0 else 0.0  # the same for any number of samples
         if not factor > 0 or bool((size - factor).abs().max() > 1e-4 * factor) or not bool((cos == cos[:1]).all()) or \
                 not bool((sin == sin[:1]).all()):
             raise NotSupported("rotary positions of other angles than those of rows, with one factor")

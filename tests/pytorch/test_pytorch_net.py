@@ -18,6 +18,7 @@ from pytorch_case import error
 
 import clprune
 import clprune_net
+import clprune_views
 
 if int(torch.__version__.split(".")[0]) < 2:
     print("skipped: clprune.Net needs PyTorch 2.0", file=sys.stderr)
@@ -570,6 +571,20 @@ class TurnedOfRows(Turned):
         return 1.5 * cos[order], 1.5 * sin[order]
 
 
+class TurnedAlike(TurnedOfRows):
+    """Each row by the same angles: a table of one row."""
+
+    def tables(self, x):
+        return tuple(table[3:4] for table in super().tables(x))
+
+
+class TurnedOfSamples(TurnedOfRows):
+    """With a table for each sample."""
+
+    def tables(self, x):
+        return tuple(table.expand(x.shape[0], 1, -1, -1) for table in super().tables(x))
+
+
 class Gemma(nn.Module):
     def __init__(self):
         super().__init__()
@@ -729,6 +744,32 @@ class Computed(nn.Module):
         return self.b(x).mean(1)
 
 
+class Masked(nn.Module):
+    """Weights times masks, which are ones in the beginning."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 12), nn.Linear(12, CLASSES)
+        self.register_buffer("mask", torch.ones(12, 8))
+        self.register_buffer("other", torch.ones(CLASSES, 12))
+
+    def forward(self, x):
+        x = F.linear(x, self.a.weight * self.mask, self.a.bias).tanh()
+        return x @ (self.b.weight * self.other).t()
+
+
+class Truths(nn.Module):
+    """Truth that is no mask of scores: 0 and 1, for each element or each row."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.head = nn.Linear(10, 8), nn.Linear(8, CLASSES)
+        self.register_buffer("seen", torch.rand(7, 8) < 0.5, persistent=False)
+
+    def forward(self, x):
+        return self.head((self.fc(x) * self.seen + self.seen[:, :1]).tanh().mean(1))
+
+
 class Shapes(nn.Module):
     """Attention in shapes that the fused layer lacks, from products."""
 
@@ -874,6 +915,7 @@ MODELS = {
         Biases.heads_first, Biases.embedded, Biases.numbers, Biases.batches, Biases.own)},
     "standardised": (Standardised, images),
     "computed": (Computed, lambda n: torch.randn(n, 5, 8)),
+    "truths": (Truths, lambda n: torch.randn(n, 7, 10)),
     **{f"shapes, {how.__name__}": (functools.partial(Shapes, how), lambda n: torch.randn(n, 7, 10)) for how in (
         Shapes.channels, Shapes.talking, Shapes.wider, Shapes.fused_wider, Shapes.cosines, Shapes.linear, Shapes.one_query,
         Shapes.windowed, Shapes.causal)},
@@ -882,7 +924,8 @@ MODELS = {
     **{f"rotary, {how.__name__}, {part}": (functools.partial(Turned, how, part, theta), lambda n: torch.randn(n, 7, 24))
        for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4),
                                 (Turned.normed, 12, 1e4), (Turned.gained, 12, 5e5))},
-    "rotary, of rows": (TurnedOfRows, lambda n: torch.randn(n, 7, 24)),
+    **{f"rotary, of {what}": (how, lambda n: torch.randn(n, 7, 24)) for what, how in (
+        ("rows", TurnedOfRows), ("one row", TurnedAlike), ("samples", TurnedOfSamples))},
     "gemma": (Gemma, lambda n: torch.randn(n, 20)),
     "lines": (Lines, images),
     "responses": (Responses, images),
@@ -1468,7 +1511,16 @@ class Values(Case):
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
         net.close()
         net = clprune.Net(model, x, keep="exact", loss=None, optimizer=None)
+        for given in ((), (None, None, None)):
+            with self.assertRaisesRegex(clprune.Error, "call forward first"):
+                net.backward(*given)
         dy = [torch.randn_like(net.forward(x)["classes"]), None, torch.randn(4, 3)]
+        torch.set_default_dtype(torch.float64)
+        try:
+            net.backward(dy[0].double(), None, dy[2])
+        finally:
+            torch.set_default_dtype(torch.float32)
+        net.forward(x)
         module, found = clprune.NetModule(model, x, keep="exact"), net.backward(*dy)
         for run in (model, module):
             model.train().zero_grad()
@@ -1493,6 +1545,36 @@ class Values(Case):
         mixed = Traps().module(lambda m, x: (m.fc(x), 3), fc=nn.Linear(5, 4))
         with self.assertRaisesRegex(clprune.Error, "returns a int among its outputs"):
             clprune.Net(mixed, x[1], loss=None)
+
+    def test_several_outputs_with_a_mask(self):
+        class Model(Attends):
+            def forward(self, ids, mask):
+                y = super().forward(ids, mask)
+                return y, y.tanh()
+
+        model, mask = Model(first_row), (torch.arange(9) < torch.tensor([9, 4, 1, 8])[:, None]).long()
+        x = torch.where(mask == 1, torch.randint(5, 60, (4, 9)), 0), mask
+        net = clprune.Net(model, x, keep="exact", loss=None, optimizer=None)
+        out, dy = net.forward(x), [torch.randn(4, 5), torch.randn(4, 5)]
+        want = model.train()(*x)
+        for a, b in zip(out, want):
+            torch.testing.assert_close(a, b.detach(), rtol=1e-4, atol=1e-5)
+        sum((part * d).sum() for part, d in zip(want, dy)).backward()
+        for name, grad in net.backward(*dy).items():
+            if model.get_parameter(name).grad.norm() > 1e-6:
+                self.assertLess(error(grad, model.get_parameter(name).grad), 2e-5, name)
+
+    def test_masks_of_weights(self):
+        """What a net converted with neutral masks computes with others."""
+        model, x, y = Masked(), torch.randn(4, 8), labels(4)
+        net = clprune.Net(model, x, keep="exact")
+        for mask in (model.mask, model.other):
+            mask.copy_(torch.rand(mask.shape) < 0.5)
+        net.load_state_dict(model.state_dict())
+        got, found = net.gradients(x, y)
+        want, expected = autograd(model, x, y)
+        self.assertLess(abs(got - want), 1e-5)
+        self.assert_grads(found, expected, 1e-5)
 
     def test_steps_of_computed_parameters(self):
         """Weight decay is that of weights; copies, other nets with the state, and nets that share go on with the same bits."""
@@ -2147,6 +2229,19 @@ class Shares(Case):
         for name, value in model.state_dict().items():
             self.assertTrue(torch.equal(value, before[name]), name)
 
+    def test_masks_that_change_in_place(self):
+        """Buffers of which parameters are computed, and that no layer has."""
+        model, x, y = Masked(), torch.randn(4, 8), labels(4)
+        net = clprune.Net(model, x, keep="exact", shares=True)
+        net.gradients(x, y)
+        for mask in (model.mask, model.other):
+            mask.copy_(torch.rand(mask.shape) < 0.5)
+        got, found = net.gradients(x, y)
+        want, expected = autograd(model, x, y)
+        self.assertLess(abs(got - want), 1e-5)
+        self.assert_grads(found, expected, 1e-5)
+        self.assertTrue(torch.equal(net.state_dict()["mask"], model.mask))
+
     def test_memory_that_is_not_the_same_any_more(self):
         def resized(model):
             model[0].weight.untyped_storage().resize_(0)
@@ -2297,6 +2392,87 @@ class Errors(Case):
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
                      "torch.fx cannot trace the model: TraceError")
 
+    def test_probabilities_that_are_dropped_and_used_twice(self):
+        """Both uses have the same draw: as one tensor, or not at all."""
+        def inside(m, x):
+            p = F.dropout((x @ x.transpose(1, 2)).softmax(-1), 0.5, m.training)
+            return m.head((p @ x + p @ m.fc(x)).mean(1))
+
+        def tensor(m, x):
+            p = F.dropout((x @ x.transpose(1, 2)).softmax(-1), 0.5, m.training)
+            return m.head((p * 0.5 @ x + p @ m.fc(x)).mean(1))
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc, self.head = nn.Linear(20, 20), nn.Linear(20, CLASSES)
+
+        rows = torch.randn(4, 5, 20)
+        self.refused(inside, "some are dropped, and that are used twice", rows, fc=nn.Linear(20, 20))
+        Model.forward = tensor
+        functions = [layer.function for layer in clprune.Net(Model(), rows)._program.layers]
+        self.assertEqual((functions.count("dropout"), functions.count("attention")), (1, 0))
+
+    def test_buffers_that_layers_have_as_numbers(self):
+        """Other values in the model's state."""
+        class Placed(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table, self.head = nn.Embedding(7, 10), nn.Linear(10, CLASSES)
+                self.register_buffer("places", torch.arange(7))
+
+            def forward(self, x):
+                return self.head((x + self.table(self.places)).tanh().mean(1))
+
+        for make, name, x in ((Placed, "places", torch.randn(4, 7, 10)),
+                              (lambda: Biases(Biases.numbers), "alibi", torch.randn(4, 7, 10)),
+                              (lambda: Biases(Biases.heads_first), "index", torch.randn(4, 7, 10)),
+                              (lambda: Windows(Windows.fused), "mask", images(4))):
+            with self.subTest(name):
+                model, shared = make(), make()
+                net, of_shared = clprune.Net(model, x), clprune.Net(shared, x, shares=True)
+                module = clprune.NetModule(model, x)
+                module(x)
+                for of in model, shared:
+                    of.get_buffer(name)[-1] = 0
+                text = f"{name} has other values than when the Net was made"
+                before = net.state_dict()
+                for run in (lambda: net.load_state_dict(model.state_dict()), lambda: module(x), lambda: of_shared(x)):
+                    with self.assertRaisesRegex(clprune.Error, text):
+                        run()
+                self.assertTrue(all(torch.equal(value, before[key]) for key, value in net.state_dict().items()))
+                net.load_state_dict({**model.state_dict(), name: before[name]})
+
+    def test_masks_that_are_computed_from_parameters(self):
+        """Truth is not a number that is added."""
+        def fused(m, q, k, v):
+            return F.scaled_dot_product_attention(q, k, v, m.table[:, m.index] > -1)
+
+        def filled(m, q, k, v):
+            return (q @ k.transpose(2, 3)).masked_fill(m.table[:, m.index] < -1, -1e9).softmax(-1) @ v
+
+        for add in (fused, filled):
+            with self.subTest(add.__name__), self.assertRaisesRegex(
+                    clprune.Error, "a mask of attention that is computed from a parameter, table"):
+                clprune.Net(Biases(add), torch.randn(4, 7, 10))
+
+    def test_rotary_positions_of_any_number_of_samples(self):
+        """Tables for two samples and for three are those of one."""
+        for seed in range(4):
+            angles = torch.rand(1, 7, 3, generator=torch.Generator().manual_seed(seed))
+            of = [clprune_views.Angles.of(*((1.1 * table).double().expand(n, -1, -1) for table in (angles.cos(), angles.sin())))
+                  for n in (1, 2, 3, 5)]
+            self.assertEqual(of, of[:1] * 4)
+
+    def test_rotary_positions_that_are_trained(self):
+        """By angles that are computed from a parameter, whole or of a part of each head."""
+        for how, part in ((Turned.joined, 4), (Turned.rows_first, 8)):
+            model = Turned(how, part)
+            model.frequencies = nn.Parameter(model.frequencies)
+            with self.subTest(how.__name__), self.assertRaisesRegex(
+                    clprune.Error, "angles that are computed from a parameter, frequencies"):
+                clprune.Net(model, torch.randn(4, 7, 24))
+
     def test_what_only_training_would_show(self):
         """Outputs in inference do not tell these from what a net would train."""
         class Reversed(torch.autograd.Function):
@@ -2349,8 +2525,7 @@ class Errors(Case):
         for forward, text, modules in (
                 (lambda m, x: x + m.table(torch.arange(5)), "its row of padding", {"table": nn.Embedding(5, 8, padding_idx=0)}),
                 (lambda m, x: x + m.table(torch.arange(5)), "more than a table", {"table": nn.Embedding(5, 8, max_norm=1.0)}),
-                (lambda m, x: F.dropout(x @ x.transpose(1, 2), 0.5).softmax(-1) @ x, "other than one of the probab", {}),
-                (lambda m, x: (x @ x.transpose(1, 2)).softmax(-1) * 1.004 @ x, "probabilities of attention that are scaled", {})):
+                (lambda m, x: F.dropout(x @ x.transpose(1, 2), 0.5).softmax(-1) @ x, "the net's output differs", {})):
             self.refused(forward, text, rows, **modules)
 
     def test_modes_and_state_of_the_model(self):
