@@ -49,11 +49,13 @@ static int find(const uint8_t *image, const uint8_t *got, int magnitude)
 {
     uint8_t made[BYTES], again[BYTES];
     for (int i = 0; i < 4 * RAND_OPERATIONS * RAND_OPERATIONS; i++) {
-        const int first = i / 4 % RAND_OPERATIONS, second = i / 4 / RAND_OPERATIONS;
-        rand_augment_apply(
-            (rand_operation)first, i & 1 ? -magnitude : magnitude, EDGE, image, made);
-        rand_augment_apply(
-            (rand_operation)second, i & 2 ? -magnitude : magnitude, EDGE, made, again);
+        const rand_operation first = (rand_operation)(i / 4 % RAND_OPERATIONS),
+                             second = (rand_operation)(i / 4 / RAND_OPERATIONS);
+        const bool one_way = first >= RAND_POSTERIZE, other_way = second >= RAND_POSTERIZE;
+        if ((one_way && (i & 1) != 0) || (other_way && (i & 2) != 0))
+            continue;
+        rand_augment_apply(first, (i & 1) != 0 ? -magnitude : magnitude, EDGE, image, made);
+        rand_augment_apply(second, (i & 2) != 0 ? -magnitude : magnitude, EDGE, made, again);
         if (memcmp(again, got, BYTES) == 0)
             return i;
     }
