@@ -1373,10 +1373,10 @@ def _from_stored(values: Tensor, out: Value) -> Tensor:
 def traced(model: nn.Module, example: Input) -> Tuple[nn.Module, Program]:
     """The model as one of tensors, and its program."""
     types = has_types(model)
-    whole, (x, mask) = model_of(model, example), parts_of(example, types)
-    if mask is not None:
-        lengths_of(mask, x)
     with giving_back():
+        whole, (x, mask) = model_of(model, example), parts_of(example, types)
+        if mask is not None:
+            lengths_of(mask, x)
         program = trace(whole, x, mask)
         gc.collect()  # graphs of torch.fx are cycles: 8 MiB of a BERT
     program.token_types = types
