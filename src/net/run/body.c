@@ -101,12 +101,12 @@ static clprune_status create_states(
         else
             TRY(clprune__net_take_lent(net, name, 1, cols, &state->mat));
         unit->lent[i] = state->mat.buffer != NULL && net->graph.desc.weights_of == NULL;
-        if (state->mat.buffer == NULL) {
+        const bool own = state->mat.buffer == NULL;
+        if (own)
             TRY(clprune_mat_create(context, CLPRUNE_MEMORY_PARAMETERS, name, 1, cols, &state->mat));
-            unit->state[i] = state->mat;
-            TRY(reset_state(net, net->body.states_count - 1));
-        }
         unit->state[i] = state->mat;
+        if (own)
+            TRY(reset_state(net, net->body.states_count - 1));
     }
     return CLPRUNE_SUCCESS;
 }
