@@ -263,19 +263,24 @@ static bool create_averages(session *s, fault *f)
     if (status == CLPRUNE_SUCCESS && options_views_count(o) > 1)
         status = clprune_mat_create(s->context, CLPRUNE_MEMORY_INPUT, "logits of views",
             options_pass(o), s->sizes.classes, &s->views);
-    const size_t pixels = s->type->pixels ? s->sizes.image * s->sizes.image : 0;
-    if (pixels > 0 && !ranks_many(&o->ranks)) {
-        s->pixels = malloc(options_pass(o) * pixels * s->sizes.classes * sizeof *s->pixels);
-        if (s->pixels == NULL)
-            return fault_set(f, CODE_MEMORY, "no memory for the logits of pixels");
-    }
     return fault_check(f, s->context, status, "making room for means");
+}
+
+/* For tests of images with a label for each pixel, in one process. */
+static bool create_pixels(session *s, fault *f)
+{
+    const size_t labels = options_pass(s->options) * s->feed.sample.labels;
+    if (!s->type->pixels || ranks_many(&s->options->ranks))
+        return true;
+    s->pixels = malloc(labels * s->sizes.classes * sizeof *s->pixels);
+    return s->pixels != NULL || fault_set(f, CODE_MEMORY, "no memory for the logits of pixels");
 }
 
 bool session_create_model(session *s, fault *f)
 {
     return plan_schedule(s, f) && create_model(s, f) && divide(s, f) && create_optimizer(s, f) &&
-           create_averages(s, f) && session_set_rates(s, 0, f); /* before files are replaced */
+           create_averages(s, f) && create_pixels(s, f) &&
+           session_set_rates(s, 0, f); /* before files are replaced */
 }
 
 bool session_set_rates(session *s, uint64_t epoch, fault *f)
