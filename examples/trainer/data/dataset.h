@@ -113,8 +113,8 @@ typedef struct dataset dataset;
  *
  * Generated images are made when a batch asks for them, so that a large set costs no memory;
  * dataset_generated.c says what they show. Their bits depend on (seed, image_size, classes, split,
- * index) alone, on any machine. The label of image i is i mod classes, unless pixels have labels. Mirroring an image does not
- * change its class.
+ * index) alone, on any machine. The label of image i is i mod classes, unless pixels have labels.
+ * Mirroring an image does not change its class.
  *
  * options may be NULL. On failure *out is NULL. The caller closes *out.
  *
