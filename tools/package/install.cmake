@@ -109,7 +109,7 @@ install(FILES ${PROJECT_BINARY_DIR}/clprune.pc DESTINATION ${CMAKE_INSTALL_LIBDI
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
 # The pages for users, in folders as here, so that the links from one to another work.
 foreach(page README.md SECURITY.md include/clprune/README.md tools/README.md
-        examples/README.md examples/quickstart.c examples/mlp.c examples/digits.h examples/unet.c
+        examples/README.md examples/RECORDS.md examples/quickstart.c examples/mlp.c examples/digits.h examples/unet.c
         examples/rectangles.h examples/trainer/README.md examples/trainer/model/README.md examples/resmlp/README.md examples/airbench/README.md examples/resnet/README.md
         examples/gpt/README.md examples/bert/README.md examples/bert/tokens.py examples/pytorch/README.md
         examples/pytorch/clprune.py examples/pytorch/clprune_attention.py examples/pytorch/clprune_functions.py examples/pytorch/clprune_graph.py

@@ -228,7 +228,11 @@ bool sample_print(session *s, const sample_start *start, fault *f)
     w.values = malloc(2 * w.vocabulary * sizeof *w.values);
     const bool good =
         (w.tokens != NULL && w.values != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    const bool quiet = s->shown->quiet;
+    progress_end(s->shown);
+    s->shown->quiet = true; /* no line about kernels amid the text */
     const bool written = good && write_all(&w, count, f);
+    s->shown->quiet = quiet;
     free(w.tokens);
     free(w.values);
     return written;
