@@ -57,6 +57,8 @@ void clprune__compiler_memory_return(void)
     (void)malloc_trim(0);
 }
 
+enum { PAUSE = 2000000, SECOND = 1000000000 }; /* ns */
+
 struct clprune__compiler_watch {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -64,10 +66,19 @@ struct clprune__compiler_watch {
     bool ends;
 };
 
+static int64_t cpu_time(void)
+{
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
+}
+
+/* On a busy machine the compiler may not have run: then its pages stay, or it would read them again
+ * and again and come to nothing else. */
 static void *watch(void *user)
 {
-    enum { PAUSE = 2000000, SECOND = 1000000000 }; /* ns */
     clprune__compiler_watch *made = user;
+    int64_t dropped = cpu_time();
     (void)pthread_mutex_lock(&made->lock);
     while (!made->ends) {
         struct timespec until;
@@ -75,8 +86,13 @@ static void *watch(void *user)
         until.tv_nsec += PAUSE;
         until.tv_sec += until.tv_nsec / SECOND;
         until.tv_nsec %= SECOND;
-        if (pthread_cond_timedwait(&made->change, &made->lock, &until) == ETIMEDOUT)
-            clprune__compiler_pages_drop();
+        if (pthread_cond_timedwait(&made->change, &made->lock, &until) != ETIMEDOUT)
+            continue;
+        const int64_t worked = cpu_time();
+        if (worked - dropped < PAUSE)
+            continue;
+        clprune__compiler_pages_drop();
+        dropped = worked;
     }
     (void)pthread_mutex_unlock(&made->lock);
     return NULL;
