@@ -23,7 +23,6 @@ BEHIND void *__interceptor_malloc(size_t size);
 BEHIND void *__interceptor_calloc(size_t count, size_t size);
 BEHIND void *__interceptor_realloc(void *memory, size_t size);
 BEHIND void __interceptor_free(void *memory);
-BEHIND size_t __interceptor_malloc_usable_size(void *memory);
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);
@@ -257,6 +256,19 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint 
         behind(queue, kernel, dimensions, first, global, local, count, events, event);
     depth--;
     return code;
+}
+
+/* Pages of the compiler's code stay in memory: to read them again takes a tenth of a test's time.
+ */
+int madvise(void *memory, size_t size, int advice)
+{
+    static int (*behind)(void *, size_t, int);
+    Dl_info file;
+    if (heap != NULL && advice == MADV_DONTNEED && dladdr(memory, &file) != 0)
+        return 0;
+    if (behind == NULL)
+        behind = NEXT(__typeof__(behind), "madvise");
+    return behind(memory, size, advice);
 }
 
 /* A thread of PoCL, which compiles what it launches. */
