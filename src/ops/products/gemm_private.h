@@ -117,7 +117,7 @@ clprune_status clprune__gemm_tiled(
 clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job *job);
 
 /* *rounded = dy in bf16, in the caller's scratch, where the products dy * w and dy^T * x, w: dy.cols
- * x `cols`, would each round it; else dy. */
+ * x `cols`, would each round it; else dy. The context reads bf16 (clprune__gemm_reads_bf16). */
 clprune_status clprune__gemm_round(
     clprune_context *context, clprune_mat dy, size_t cols, clprune_mat *rounded);
 
