@@ -1,5 +1,6 @@
 /* Dense products: their operands, the parameters of kernels, and what fits a device. */
 #include "core/checked.h"
+#include "ops/device/mma.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
@@ -95,8 +96,29 @@ clprune_status clprune__gemm_check_samples(clprune_context *context, const clpru
     return CLPRUNE_SUCCESS;
 }
 
+/* Of rows x cols elements of each sample, which may all be the same. */
+static double bytes_of(const clprune__gemm_job *job, size_t stride, double rows, double cols)
+{
+    return (stride > 0 ? (double)job->batch : 1) * rows * cols * (double)sizeof(float);
+}
+
+clprune_plan_work clprune__gemm_work(const clprune_context *context, const clprune__gemm_job *job)
+{
+    const clprune__quantised *q = job->quantised_b;
+    const double m = (double)job->m, n = (double)job->n, k = (double)job->k;
+    const double cols_b = job->transpose_b ? k : n, rows_b = job->transpose_b ? n : k;
+    const double words = q != NULL ? (double)(q->codes.cols + q->groups.cols) : cols_b;
+    return (clprune_plan_work){.kernel = "CLBlast",
+        .bytes = bytes_of(job, job->stride_a, m, k) + bytes_of(job, job->stride_b, rows_b, words) +
+                 bytes_of(job, job->stride_c, m, job->beta != 0 ? 2 * n : n),
+        .multiplications = (double)job->batch * m * n * k,
+        .precision = clprune__precision_on(context, clprune__gemm_tile_of(context).mma)};
+}
+
 void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job)
 {
+    clprune_plan_work work = clprune__gemm_work(launch->context, job);
+    work.kernel = launch->work.kernel;
     ARG_FLOATS(launch, job->alpha, job->beta);
     clprune__arg_mat(launch, job->a);
     clprune__arg_ulong(launch, job->stride_a);
@@ -109,6 +131,7 @@ void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job)
     clprune__arg_ulong(launch, job->stride_c);
     if (job->bias != CLPRUNE__NO_BIAS)
         clprune__arg_mat(launch, job->bias_values);
+    launch->work = work;
 }
 
 size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width)
