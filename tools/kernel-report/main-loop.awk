@@ -9,7 +9,7 @@ function start() { # a new basic block, unless the last one is empty
     blocks++
 }
 BEGIN { blocks = 0 }
-/^[ \t]*\.section/ { if ($2 ~ /^\.text/) inside = 1; else inside = 0 }
+$1 == ".section" { inside = $2 ~ /^\.text/ }
 !inside { next }
 /^[^ \t].*:[ \t]*$/ {
     start()
