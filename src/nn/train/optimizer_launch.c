@@ -21,7 +21,8 @@ static size_t bytes_of(const clprune_optimizer *optimizer, const clprune__bundle
         return 0;
     if (buffer == b->grad)
         return sizeof(float);
-    return buffer == b->value ? 2 * sizeof(float) : 2 * optimizer->desc.state_bits / 8;
+    const bool codes = buffer != b->value && optimizer->desc.state_bits == 8;
+    return codes ? 2 : 2 * sizeof(float);
 }
 
 void clprune__optimizer_buffers(const clprune_optimizer *optimizer, const clprune__bundle *b,
