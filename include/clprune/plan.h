@@ -128,7 +128,7 @@ CLPRUNE_API uint64_t clprune_plan_scratch(const clprune_plan *plan, uint64_t com
 typedef struct clprune_plan_work {
     const char *kernel; /* its name, or "CLBlast", "fill", "write", "read" (of the host); "" for no
                            command. Owned by the library. */
-    double bytes; /* read and written, each element once */
+    double bytes; /* read and written, each element once; what is updated in place may count once */
     double multiplications;      /* of products, each with an addition */
     clprune_precision precision; /* of the operands of these; FP32 without any */
 } clprune_plan_work;
