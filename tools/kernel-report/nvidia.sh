@@ -2,7 +2,7 @@
 # readelf and nvdisasm (CUDA) read the result. $CLANG, $LIBCLC (nvptx64--nvidiacl.bc), $PTXAS and $NVDISASM select other
 # ones than those found. Own columns, which tools/results/README.md explains: bytes that spills store and load (they are
 # also in scratch), of constants, 64-bit divisions, groups of a multiprocessor; of main-loop.awk tensor instructions,
-# instructions per 32, copies, divisions in loops. Without nvdisasm the last four are "-".
+# instructions per 32, copies, divisions in loops. Without nvdisasm, which only --csv needs, the last four are "-".
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of kernel-report.sh
 export LC_ALL=C # a decimal point in every locale
 
@@ -46,7 +46,8 @@ set_up() {
         [ -z "$nvdisasm" ] && command -v "$candidate" >/dev/null && nvdisasm=$candidate
     done
     [ -z "$nvdisasm" ] || command -v "$nvdisasm" >/dev/null || die "NVDISASM is $nvdisasm, which is not there"
-    [ -n "$nvdisasm" ] || echo "kernel-report: no nvdisasm (set NVDISASM), so nothing about main loops" >&2
+    [ -n "$nvdisasm" ] || [ -z "$csv" ] ||
+        die "no nvdisasm in PATH or /usr/local/cuda/bin, for the main loops in --csv; it is part of the CUDA toolkit (set NVDISASM)"
 
     library=${LIBCLC:-}
     for candidate in /usr/lib/clc/nvptx64--nvidiacl.bc /usr/share/clc/nvptx64--nvidiacl.bc; do

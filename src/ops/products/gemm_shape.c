@@ -40,8 +40,8 @@ clprune_status clprune__gemm_settle(
     job->m = m;
     job->n = n;
     job->k = k;
-    const clprune__operand in = {"a", a, job->transpose_a ? k : m, job->transpose_a ? m : k,
-        .bf16 = bf16_a};
+    const clprune__operand in = {
+        "a", a, job->transpose_a ? k : m, job->transpose_a ? m : k, .bf16 = bf16_a};
     const clprune__operand out = {"c", c, m, n, .bf16 = bf16 && job->beta == 0.0f};
     TRY(clprune__check_operands(context, &in, 1, 1));
     TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));
@@ -98,21 +98,26 @@ clprune_status clprune__gemm_check_samples(clprune_context *context, const clpru
 }
 
 /* Of rows x cols elements of each sample, which may all be the same. */
-static double bytes_of(const clprune__gemm_job *job, size_t stride, double rows, double cols)
+static double bytes_of(
+    const clprune__gemm_job *job, clprune_mat mat, size_t stride, double rows, double cols)
 {
-    return (stride > 0 ? (double)job->batch : 1) * rows * cols * (double)sizeof(float);
+    const double samples = stride > 0 ? (double)job->batch : 1;
+    return samples * rows * cols * (double)clprune__element_bytes(mat);
 }
 
 clprune_plan_work clprune__gemm_work(const clprune_context *context, const clprune__gemm_job *job)
 {
     const clprune__quantised *q = job->quantised_b;
     const double m = (double)job->m, n = (double)job->n, k = (double)job->k;
-    const double cols_b = job->transpose_b ? k : n, rows_b = job->transpose_b ? n : k;
+    const double rows_b = job->transpose_b ? n : k, cols_b = job->transpose_b ? k : n;
     const double words = q != NULL ? (double)(q->codes.cols + q->groups.cols) : cols_b;
+    const double left_out = job->k_last > 0 ? k - (double)job->k_last : 0; /* by the last part */
+    const double written = job->beta != 0 ? 2 * n : n;                     /* and read */
     return (clprune_plan_work){.kernel = "CLBlast",
-        .bytes = bytes_of(job, job->stride_a, m, k) + bytes_of(job, job->stride_b, rows_b, words) +
-                 bytes_of(job, job->stride_c, m, job->beta != 0 ? 2 * n : n),
-        .multiplications = (double)job->batch * m * n * k,
+        .bytes = bytes_of(job, job->a, job->stride_a, m, k) +
+                 bytes_of(job, q != NULL ? q->codes : job->b, job->stride_b, rows_b, words) +
+                 bytes_of(job, job->c, job->stride_c, m, written),
+        .multiplications = m * n * ((double)job->batch * k - left_out),
         .precision = clprune__precision_on(context, clprune__gemm_tile_of(context).mma)};
 }
 
