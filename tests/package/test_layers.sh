@@ -4,9 +4,9 @@
 # core <- runtime <- ops <- nn <- net; examples and tools see public headers only; CLBlast is included by
 # src/ops/products/gemm*.c alone. Within src/ no includes run in a circle, where x.h and x.c are one; nor do calls
 # between files of src, examples or tools, by the symbols of the object files in BUILD_DIR, nor imports of Python
-# modules. A folder has at most 25 entries. In src/net the plan and what runs know no kind of layer. Only a context's
-# parts know whether it is dry; nothing calls setlocale; kernels have no variadic macros, which NVIDIA's compiler
-# refuses. Prints each breach and exits 1 if there is one.
+# modules. Internal functions are used in another file than their own. A folder has at most 25 entries. In src/net the
+# plan and what runs know no kind of layer. Only a context's parts know whether it is dry; nothing calls setlocale;
+# kernels have no variadic macros, which NVIDIA's compiler refuses. Prints each breach and exits 1 if there is one.
 export LC_ALL=C # a decimal point in every locale
 root=$1
 case $2 in /*) build=$2 ;; *) build=$PWD/$2 ;; esac
@@ -133,6 +133,18 @@ check_calls() {
     find_circle "calls in $1"
 }
 
+# check_needed: internal functions and data of the library that nothing outside of their file names, in sources or tests.
+check_needed() {
+    find "$build" -path '*clprune_objects.dir/src/*.o' | xargs nm -A -P | awk '
+        { sub(/.*\.dir\//, "", $1); sub(/\.c(\.o)?:$/, "", $1) }
+        $3 == "U" { needed[$2] }
+        $3 ~ /^[A-TV-Z]$/ && $2 ~ /^clprune__/ { place[$2] = $1 }
+        END { for (name in place) if (!(name in needed)) print name, place[name] }' | sort >"$folder/edges"
+    while read -r name unit; do
+        [ ! -f "$unit.c" ] || grep -rqw --include='*.[ch]' "$name" tests || breach "$name of $unit.c is used in no other file"
+    done <"$folder/edges"
+}
+
 # A file is found by its name.
 check_names() {
     for name in $(find src examples tools tests -name '*.c' | sed 's/.*\///' | sort | uniq -d); do
@@ -192,6 +204,7 @@ done
 check_circles
 [ ! -d examples/pytorch ] || check_modules
 check_calls '/clprune_objects\.dir/src/' .
+check_needed
 [ ! -d "$build/examples" ] || check_calls '/examples/.*\.dir/' examples
 [ ! -d "$build/tools" ] || check_calls '/tools/.*\.dir/' tools
 check_names
@@ -243,7 +256,7 @@ if [ -z "$CLPRUNE_LAYERS_SELF" ]; then
     objects=$folder/build/clprune_objects.dir/src/core
     mkdir -p "$objects" "$folder/src/full"
     echo 'void down(void); void up(void) { down(); }' >"$folder/src/core/up.c"
-    echo 'void up(void); void down(void) { up(); }' >"$folder/src/core/down.c"
+    echo 'void up(void); void down(void) { up(); } void clprune__none(void) {}' >"$folder/src/core/down.c"
     for name in up down; do "$cc" -c "$folder/src/core/$name.c" -o "$objects/$name.c.o" || exit 2; done
     mkdir -p "$folder/src/net/plan"
     echo 'extern int clprune__net_relu_kind;' >"$folder/src/net/plan/bad.c"
@@ -253,8 +266,8 @@ if [ -z "$CLPRUNE_LAYERS_SELF" ]; then
     echo '    from clprune_one import one' >"$folder/examples/pytorch/clprune_two.py"
     (cd "$folder/src/full" && touch $(seq 26))
     CLPRUNE_LAYERS_SELF=1 sh "$0" "$folder" "$folder/build" true >"$folder/told" 2>/dev/null
-    told=$(grep -cE 'full has 26|calls in .*: src/core/down -> src/core/up;src/core/up -> src/core/down|bad\.c includes|worse\.c names amodel|three\.c asks|locale.c calls setlocale|plan/bad.c:1 reads|called up.c|circle: .*one -> .*three -> .*two -> |clprune_one -> clprune_two;clprune_two' "$folder/told")
-    [ "$told" -eq 13 ] || breach "the check noticed $told of 13 planted breaches"
+    told=$(grep -cE 'full has 26|clprune__none of src/core/down.c is used|calls in .*: src/core/down -> src/core/up;src/core/up -> src/core/down|bad\.c includes|worse\.c names amodel|three\.c asks|locale.c calls setlocale|plan/bad.c:1 reads|called up.c|circle: .*one -> .*three -> .*two -> |clprune_one -> clprune_two;clprune_two' "$folder/told")
+    [ "$told" -eq 14 ] || breach "the check noticed $told of 14 planted breaches"
 fi
 
 echo "$found files, $breaches breaches"

@@ -209,27 +209,18 @@ void options_block_text(clprune_block block, char *text, size_t size);
 MESSAGE_PRINTF(3, 4)
 void options_append(char *text, size_t size, const char *format, ...);
 
-extern const char *const options_normalise[];   /* by dataset_normalise */
-extern const char *const options_norms[];       /* by clprune_norm */
-extern const char *const options_criteria[];    /* by clprune_criterion */
-extern const char *const options_centres[];     /* by clprune_centre */
-extern const char *const options_values[];      /* by clprune_value_type */
-extern const char *const options_indices[];     /* see options_index_type */
-extern const char *const options_precisions[];  /* by clprune_precision, from FP32 on */
-extern const char *const options_gelu_codes[];  /* bits */
-extern const char *const options_code_bits[];   /* bits */
-extern const char *const options_groups[];      /* columns */
-extern const char *const options_roundings[];   /* by clprune_rounding */
-extern const char *const options_rotate[];      /* no, yes */
-extern const char *const options_chat[];        /* no, yes */
-extern const char *const options_reduce_bits[]; /* 32, 8 */
-extern const char *const options_stores[];      /* fp32, bf16 */
-extern const char *const options_base_bits[];   /* 32, 16, 8, 4, nf4 */
-const char *const *options_optimizers(void);    /* by clprune_optimizer_describe */
-extern const char *const options_schedules[];   /* by options_schedule */
-extern const char *const options_borders[];     /* black, reflect */
-extern const char *const options_mirrors[];     /* drawn, alternate */
-extern const char *const options_views[];       /* 1, 2, 6 */
+extern const char *const options_normalise[]; /* by dataset_normalise */
+extern const char *const options_norms[];     /* by clprune_norm */
+extern const char *const options_criteria[];  /* by clprune_criterion */
+extern const char *const options_centres[];   /* by clprune_centre */
+extern const char *const options_values[];    /* by clprune_value_type */
+extern const char *const options_indices[];   /* see options_index_type */
+extern const char *const options_roundings[]; /* by clprune_rounding */
+extern const char *const options_rotate[];    /* no, yes */
+extern const char *const options_stores[];    /* fp32, bf16 */
+extern const char *const options_base_bits[]; /* 32, 16, 8, 4, nf4 */
+const char *const *options_optimizers(void);  /* by clprune_optimizer_describe */
+extern const char *const options_schedules[]; /* by options_schedule */
 
 /* The views of a test image, and how images are moved in an epoch. */
 size_t options_views_count(const options *o);
