@@ -223,10 +223,8 @@ bool session_rate(const session *s, const options *o, learning_rate *rate, fault
 {
     const uint64_t total = s->steps_per_epoch * o->epochs;
     const double warmup = floor(o->warmup_epochs * (double)s->steps_per_epoch + 0.5);
-    /* longer than the run only in checkpoints of earlier programs */
-    *rate = (learning_rate){.schedule = {.base = o->lr,
-                                .warmup = warmup < (double)total ? (uint64_t)warmup : total,
-                                .total = total}};
+    *rate =
+        (learning_rate){.schedule = {.base = o->lr, .warmup = (uint64_t)warmup, .total = total}};
     return o->schedule == OPTIONS_STEP     ? learning_rate_milestones(o->milestones, rate, f)
            : o->schedule == OPTIONS_LINEAR ? learning_rate_points(o->points, rate, f)
                                            : true;
