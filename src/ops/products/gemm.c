@@ -55,8 +55,7 @@ static clprune__gemm_engine engine_of(const clprune_context *context, bool of_sa
 /* Of any job: CLBlast and the tiles of floats have no tensor cores. */
 static bool on_tensor_cores(const clprune_context *context)
 {
-    return engine_of(context, false) == CLPRUNE__ENGINE_TILED &&
-           clprune__gemm_tile_of(context).mma;
+    return engine_of(context, false) == CLPRUNE__ENGINE_TILED && clprune__gemm_tile_of(context).mma;
 }
 
 bool clprune__gemm_reads_bf16(const clprune_context *context)

@@ -7,11 +7,12 @@
 #include "runtime/context/fail.h"
 #include "runtime/memory/scratch.h"
 
-/* bf16_tile.clh: tiles of 128 x 128 or 128 x 64, three stages of them, copied in chunks of 8 elements. */
+/* bf16_tile.clh: tiles of 128 x 128 or 128 x 64, three stages of them, copied in chunks of 8
+ * elements. */
 enum { ROWS = 128, COLS = 128, NARROW_COLS = 64, LOCAL = 256, DEPTH = 32, STAGES = 3, CHUNK = 8 };
 
-/* A product of fewer operations takes less time from floats than the conversion of operands. Emulated tensor cores
- * convert always, for tests. */
+/* A product of fewer operations takes less time from floats than the conversion of operands.
+ * Emulated tensor cores convert always, for tests. */
 static const double least_work = 1 << 30;
 
 clprune__gemm_tile clprune__gemm_bf16_tile(const clprune_context *context, size_t m, size_t n)
@@ -65,8 +66,8 @@ static clprune_status narrow(
     TRY(clprune__scratch_mat(context, 1, count, &words));
     const clprune__quantised q = clprune__quantised_of(&desc, words.buffer, words.offset);
     TRY(clprune__quantise(context, NULL, 1, 0, all, &q, NULL));
-    *mat = (clprune_mat){q.codes.buffer, 2 * q.codes.offset, rows, mat->cols, 2 * q.codes.ld,
-        CLPRUNE_VALUES_BF16};
+    *mat = (clprune_mat){
+        q.codes.buffer, 2 * q.codes.offset, rows, mat->cols, 2 * q.codes.ld, CLPRUNE_VALUES_BF16};
     *stride = *stride == 0 ? 0 : rows * mat->ld;
     return CLPRUNE_SUCCESS;
 }
@@ -80,18 +81,24 @@ static clprune_mat bf16_b(const clprune__gemm_job *job, size_t *stride)
     return clprune__is_absent(all) ? all : clprune_mat_rows(all, 0, q->desc.rows / job->batch);
 }
 
-clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job *job)
+/* Whether products of m x n results that sum `k` are worth the conversion of operands. */
+static bool takes(const clprune_context *context, size_t m, size_t n, size_t k, bool as_it_is)
 {
     const size_t least = STAGES * DEPTH * (ROWS + COLS) * sizeof(uint16_t);
-    const double work = 2.0 * (double)job->m * (double)job->n * (double)job->k;
+    const double work = 2.0 * (double)m * (double)n * (double)k;
+    return context->ops->precision == CLPRUNE_PRECISION_BF16 &&
+           clprune__gemm_tile_of(context).mma && context->facts.local_memory >= least &&
+           k <= 1u << 30 && (as_it_is || work >= least_work || context->ops->mma_emulated);
+}
+
+clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job *job)
+{
     clprune_mat a = job->a, b = job->b;
     size_t stride_a = job->stride_a, stride_b = job->stride_b;
     if (job->quantised_b != NULL)
         b = bf16_b(job, &stride_b);
     const bool as_it_is = reads(a, stride_a) && reads(b, stride_b);
-    if (!clprune__gemm_tile_of(context).mma || context->ops->precision != CLPRUNE_PRECISION_BF16 ||
-        context->facts.local_memory < least || job->k > 1u << 30 ||
-        (!as_it_is && work < least_work && !context->ops->mma_emulated) ||
+    if (!takes(context, job->m, job->n, job->k, as_it_is) ||
         !(reads(a, stride_a) || converts(a, job->batch, stride_a)) ||
         !(reads(b, stride_b) || converts(b, job->batch, stride_b)))
         return CLPRUNE_SUCCESS;
@@ -101,4 +108,15 @@ clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job 
     job->a = a, job->b = b;
     job->stride_a = stride_a, job->stride_b = stride_b;
     return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__gemm_round(
+    clprune_context *context, clprune_mat dy, size_t cols, clprune_mat *rounded)
+{
+    size_t stride = 0;
+    *rounded = dy;
+    if (!clprune__gemm_reads_bf16(context) || dy.cols % CHUNK != 0 ||
+        !takes(context, dy.rows, cols, dy.cols, false))
+        return CLPRUNE_SUCCESS;
+    return narrow(context, 1, rounded, &stride);
 }

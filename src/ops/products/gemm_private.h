@@ -112,11 +112,16 @@ clprune_status clprune__gemm_tiled(
     clprune_context *context, clprune__gemm_job *job, cl_event *event);
 
 /* gemm_bf16_tiled.c: on tensor cores, in bf16. Makes both operands of a job matrices of bf16 that
- * its kernel reads, in scratch where they lie otherwise. No-op where that cannot be, or is not worth
- * it. */
+ * its kernel reads, in scratch where they lie otherwise. No-op where that cannot be, or is not
+ * worth it. */
 clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job *job);
 
-/* Whether they are. */
+/* *rounded = dy in bf16, in the caller's scratch, where the products dy * w and dy^T * x, w: dy.cols
+ * x `cols`, would each round it; else dy. */
+clprune_status clprune__gemm_round(
+    clprune_context *context, clprune_mat dy, size_t cols, clprune_mat *rounded);
+
+/* Whether a job's operands are such matrices. */
 bool clprune__gemm_is_bf16_tiled(const clprune__gemm_job *job);
 
 /* The tile for such a product, m x n, and the defines that choose it. */

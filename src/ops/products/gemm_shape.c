@@ -39,8 +39,8 @@ clprune_status clprune__gemm_settle(
     job->m = m;
     job->n = n;
     job->k = k;
-    const clprune__operand in = {"a", a, job->transpose_a ? k : m, job->transpose_a ? m : k,
-        .bf16 = bf16_a};
+    const clprune__operand in = {
+        "a", a, job->transpose_a ? k : m, job->transpose_a ? m : k, .bf16 = bf16_a};
     const clprune__operand out = {"c", c, m, n, .bf16 = bf16 && job->beta == 0.0f};
     TRY(clprune__check_operands(context, &in, 1, 1));
     TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));

@@ -75,8 +75,7 @@ static size_t parts_of(const clprune_context *context, const clprune__gemm_job *
     enum { LEAST_STEPS = 16, PARTS_BYTES = 16 << 20 };
     const clprune__gemm_tile tile = tile_of(context, job);
     if (!tile.mma || job->of_samples || job->bias != CLPRUNE__NO_BIAS ||
-        job->c.type == CLPRUNE_VALUES_BF16 ||
-        (job->quantised_b != NULL && job->transpose_b))
+        job->c.type == CLPRUNE_VALUES_BF16 || (job->quantised_b != NULL && job->transpose_b))
         return 1;
     const size_t tiles =
         clprune__ceil_div(job->n, tile.cols) * clprune__ceil_div(job->m, tile.rows);
