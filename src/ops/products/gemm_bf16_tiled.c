@@ -119,8 +119,8 @@ clprune_status clprune__gemm_round(
 {
     size_t stride = 0;
     *rounded = dy;
-    if (!clprune__gemm_reads_bf16(context) || dy.cols % CHUNK != 0 ||
-        !takes(context, dy.rows, cols, dy.cols, false) || !converts(context, dy, 1, 0, cols))
+    if (dy.cols % CHUNK != 0 || !takes(context, dy.rows, cols, dy.cols, false) ||
+        !converts(context, dy, 1, 0, cols))
         return CLPRUNE_SUCCESS;
     return narrow(context, 1, rounded, &stride);
 }

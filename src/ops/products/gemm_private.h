@@ -116,8 +116,8 @@ clprune_status clprune__gemm_tiled(
  * worth it. */
 clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job *job);
 
-/* *rounded = dy in bf16, in the caller's scratch, where the products dy * w and dy^T * x, w: dy.cols
- * x `cols`, would each round it; else dy. */
+/* *rounded = dy in bf16, in the caller's scratch, where the products dy * w and dy^T * x, w:
+ * dy.cols x `cols`, would each round it; else dy. clprune__gemm_reads_bf16 is true. */
 clprune_status clprune__gemm_round(
     clprune_context *context, clprune_mat dy, size_t cols, clprune_mat *rounded);
 
