@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-const char *tool_name;
+static const char *tool_name; /* of the program, for messages */
 
 void tool_begin(const char *name)
 {

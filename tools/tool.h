@@ -16,8 +16,6 @@ enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 }; /* exit codes */
             tool_fail((context), status_);                                                         \
     } while (0)
 
-extern const char *tool_name; /* of the program, for messages */
-
 /* Call first: sets the name. A reader of the output that goes away, such as head, ends the program
  * without a message; PoCL's linker can be waited for. Both also if the parent ignores the signal.
  */

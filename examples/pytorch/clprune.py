@@ -36,13 +36,11 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, nn
 
-from clprune_kinds import (
-    converted_class, is_registered, keeps_output, kind_of, own_class, register, restore_class)
-from clprune_library import (
-    VALUES, Error, Keep, Shape, _Block, _Keep, _Library, _library, _Mat, _number, _Sizes,
-    giving_back, process_memory)
+from clprune_kinds import is_registered, keeps_output, kind_of, register
+from clprune_library import Error, Keep, process_memory
 from clprune_modules import (
-    ActivationKind, Calls, Converted, ConvKind, LinearKind, NormKind, ReLUKind, some)
+    ActivationKind, Calls, Converted, ConvKind, LinearKind, NormKind, ReLUKind, converted_class, own_class,
+    restore_class, some)
 from clprune_saved import MASK, compressed, plain_bytes, saved_bytes, storage_bytes
 
 __all__ = ["Error", "Keep", "Net", "NetModule", "compressed", "convert_", "plan", "register", "report", "saved_bytes",
@@ -52,7 +50,6 @@ __all__ = ["Error", "Keep", "Net", "NetModule", "compressed", "convert_", "plan"
 Linear = converted_class(nn.Linear, LinearKind)
 ReLU = converted_class(nn.ReLU, ReLUKind)
 GELU = converted_class(nn.GELU, ActivationKind)
-_Converted = Converted
 
 
 def __getattr__(name: str) -> object:

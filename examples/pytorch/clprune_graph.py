@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Unio
 import torch
 from torch import Tensor, fx, nn
 
-from clprune import Error
+from clprune_library import Error
 
 __all__ = ["MASKS", "fails", "graph_of", "hooks_of", "unchanged"]
 

@@ -10,8 +10,8 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, fx, nn
 
-from clprune import Error
 from clprune_graph import unchanged
+from clprune_library import Error
 
 __all__ = ["Input", "check_inputs", "has_types", "join", "lengths_of", "lines", "model_of", "parts_of", "several_of", "split"]
 

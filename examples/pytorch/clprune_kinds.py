@@ -1,4 +1,4 @@
-"""Which classes of modules can be converted, and the classes that they get."""
+"""Which classes of modules can be converted, and their kinds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Dict, Optional, Tuple, Type
 from torch import nn
 
 from clprune_modules import (
-    ActivationKind, AvgPoolKind, BatchNormKind, ChannelNormKind, Conv1DKind, Converted, ConvKind,
-    DropoutKind, GroupNormKind, LayerNormKind, LinearKind, MaxPoolKind, ReLUKind, RMSNormKind)
+    ActivationKind, AvgPoolKind, BatchNormKind, ChannelNormKind, Conv1DKind, ConvKind, DropoutKind, GroupNormKind,
+    LayerNormKind, LinearKind, MaxPoolKind, ReLUKind, RMSNormKind)
 
 Kind = Tuple[type, type]  # the kind, and the class of torch.nn that stands for it in `kinds`
 
@@ -99,50 +99,3 @@ def _known(cls: type) -> Optional[Kind]:
 def keeps_output(module: nn.Module) -> bool:
     """Whether PyTorch's own code keeps its output, which the next layer may keep as well."""
     return isinstance(module, _OF_OUTPUT)
-
-
-_classes: Dict[Tuple[type, type], type] = {}
-
-
-def converted_class(own: Type[nn.Module], kind: type) -> type:
-    """The class of a converted module: `kind` before its own class. A class that a parametrisation
-    has made stays on top, where torch.nn.utils.parametrize expects it."""
-    if (own, kind) not in _classes:
-        if _is_parametrized(own):
-            made = _with_base(own, converted_class(own.__bases__[0], kind))
-        else:
-            made = type(own.__name__, (kind, own), {
-                "own_class": own, "clprune_kind": kind, "__module__": "clprune"})
-        _classes[own, kind] = made
-    return _classes[own, kind]
-
-
-def _is_parametrized(cls: type) -> bool:
-    return cls.__name__.startswith("Parametrized") and len(cls.__bases__) == 1 and any(
-        isinstance(value, property) for value in vars(cls).values())
-
-
-def _with_base(cls: type, base: type) -> type:
-    return type(cls.__name__, (base,), {
-        name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")})
-
-
-def own_class(module: nn.Module) -> Type[nn.Module]:
-    """The class of a module without clprune's part, also where a parametrisation came later."""
-    cls = type(module)
-    if not issubclass(cls, Converted):
-        return cls
-    return _with_base(cls, cls.__bases__[0].own_class) if _is_parametrized(cls) else cls.own_class
-
-
-def restore_class(module: nn.Module) -> None:
-    module.__class__ = own_class(module)
-    for name in ("keep", "last", "warned", "clprune_name", "clprune_calls", "clprune_unchecked",
-                 "__module__"):
-        module.__dict__.pop(name, None)
-
-
-def new_converted(own: Type[nn.Module], kind: type) -> nn.Module:
-    """An empty module of a converted class, for copies and pickles."""
-    cls = converted_class(own, kind)
-    return cls.__new__(cls)

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional
 import torch
 from torch import nn
 
-from clprune import own_class
+from clprune_modules import own_class
 from clprune_views import Constant, NotSupported, Value
 
 __all__ = ["known"]

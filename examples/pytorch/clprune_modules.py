@@ -152,7 +152,6 @@ class Converted:
         return f"has other parameters ({some(others)}), which would get no gradient" if others else ""
 
     def _give_up(self, problem: str) -> None:
-        from clprune_kinds import restore_class
         name, own = self.clprune_name, self.own_class.__name__
         warnings.warn(f"clprune: {name or 'a module'} of class {own} {problem}; it is left alone")
         restore_class(self)
@@ -194,12 +193,58 @@ class Converted:
         return ", ".join(text for text in (super().extra_repr(), kept) if text)
 
     def __reduce_ex__(self, protocol: Any) -> tuple:
-        from clprune_kinds import new_converted
         return (new_converted, (self.own_class, self.clprune_kind), *super().__reduce_ex__(protocol)[2:])
 
     def __prepare_scriptable__(self) -> nn.Module:
         raise Error("clprune: torch.jit.script does not support converted modules; script "
                     "clprune.unconvert_(copy.deepcopy(model))")
+
+
+_classes: Dict[Tuple[type, type], type] = {}
+
+
+def converted_class(own: Type[nn.Module], kind: type) -> type:
+    """The class of a converted module: `kind` before its own class. A class that a parametrisation
+    has made stays on top, where torch.nn.utils.parametrize expects it."""
+    if (own, kind) not in _classes:
+        if _is_parametrized(own):
+            made = _with_base(own, converted_class(own.__bases__[0], kind))
+        else:
+            made = type(own.__name__, (kind, own), {
+                "own_class": own, "clprune_kind": kind, "__module__": "clprune"})
+        _classes[own, kind] = made
+    return _classes[own, kind]
+
+
+def _is_parametrized(cls: type) -> bool:
+    return cls.__name__.startswith("Parametrized") and len(cls.__bases__) == 1 and any(
+        isinstance(value, property) for value in vars(cls).values())
+
+
+def _with_base(cls: type, base: type) -> type:
+    return type(cls.__name__, (base,), {
+        name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")})
+
+
+def own_class(module: nn.Module) -> Type[nn.Module]:
+    """The class of a module without clprune's part, also where a parametrisation came later."""
+    cls = type(module)
+    if not issubclass(cls, Converted):
+        return cls
+    return _with_base(cls, cls.__bases__[0].own_class) if _is_parametrized(cls) else cls.own_class
+
+
+def restore_class(module: nn.Module) -> None:
+    module.__class__ = own_class(module)
+    for name in ("keep", "last", "warned", "clprune_name", "clprune_calls", "clprune_unchecked",
+                 "__module__"):
+        module.__dict__.pop(name, None)
+
+
+def new_converted(own: Type[nn.Module], kind: type) -> nn.Module:
+    """An empty module of a converted class, for copies and pickles."""
+    cls = converted_class(own, kind)
+    return cls.__new__(cls)
 
 
 _told: set = set()

@@ -37,10 +37,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clprune import (
-    VALUES, Error, Keep, _Keep, _library, _Mat, _number, giving_back, own_class, process_memory)
 from clprune_graph import hooks_of, unchanged
 from clprune_inputs import Input, check_inputs, has_types, lengths_of, lines, model_of, parts_of, several_of, split
+from clprune_library import VALUES, Error, Keep, _Keep, _library, _Mat, _number, giving_back, process_memory
+from clprune_modules import own_class
 from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Product, Program, check_read
 from clprune_trace import trace
 from clprune_views import Angles, Matrix, Order, Value

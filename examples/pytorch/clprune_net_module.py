@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from clprune import Error, Keep
 from clprune_functions import Once
 from clprune_inputs import Input, check_inputs, parts_of, split
+from clprune_library import Error, Keep
 from clprune_net import Net, _uncompiled, changes, structure_of
 from clprune_program import check_read
 from clprune_saved import is_batched, transformed

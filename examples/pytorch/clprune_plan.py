@@ -9,8 +9,8 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 from torch import nn
 
-from clprune import Keep, _library, _number
 from clprune_inputs import Input, parts_of
+from clprune_library import Keep, _library, _number
 from clprune_net import _FUNCTIONS_OF_NETS, CATEGORIES, PRECISIONS, Net, _dry_run, _Options, _settings_of, traced
 
 __all__ = ["Plan", "plan"]

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from clprune import Error
+from clprune_library import Error
 from clprune_made import Made
 from clprune_views import Bias, Value, View
 

@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from clprune import Error
 from clprune_attention import Attentions
 from clprune_graph import MASKS, fails, graph_of, hooks_of, unchanged
 from clprune_images import Images
 from clprune_known import known
+from clprune_library import Error
 from clprune_program import FLOATS, Axis, Extent, Failed, Layer, Param, Parts, Pool, Program, Stacked, needed
 from clprune_views import Constant, Cut, NotSupported, Order, Scores, Value, View, first_part, permuted, picked, reshaped
 

@@ -80,11 +80,6 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
     return strcmp(end, ".alpha") == 0 ? 1.0 : 0.0;
 }
 
-/* Names of tensors before they were those of layers. */
-static const char *const tensors_renamed[][2] = {{"x2", "ls1"}, {"tokens", "linear_tokens"},
-    {"fc1", "mlp_channels.fc1"}, {"gelu", "mlp_channels.act"}, {"fc2", "mlp_channels.fc2"},
-    {NULL, NULL}};
-
 static const char *settle(trainer_sizes *sizes)
 {
     const resmlp_arch *usual = &archs[sizes->arch];
@@ -120,7 +115,6 @@ const trainer_model resmlp_model = {
     .extras = extras,
     .extras_count = sizeof extras / sizeof *extras,
     .net = &resmlp_parts,
-    .tensors_renamed = tensors_renamed,
     .renames = renames,
     NET_MODEL_FUNCTIONS,
 };

@@ -111,7 +111,6 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
     return strcmp(strrchr(weight->name, '.'), ".weight") == 0 ? 1.0 : 0.0;
 }
 
-static const char *const tensors_renamed[][2] = {{"downsample", "downsample.0"}, {NULL, NULL}};
 
 static const char *settle(trainer_sizes *sizes)
 {
@@ -136,6 +135,5 @@ const trainer_model resnet_model = {
     /* the mean of an image between ReLU and batch norm is large, but adds almost nothing to
        gradients (clprune/keep.h) */
     .centre = CLPRUNE_CENTRE_SAMPLE,
-    .tensors_renamed = tensors_renamed,
     NET_MODEL_FUNCTIONS,
 };

@@ -4,11 +4,25 @@
  *            else 0. Other forms keep y; dx = dy where the restored y is positive or NaN.
  *            RELU6 likewise, where it is below 6, too.
  *     GELU, GELU_TANH, SILU, TANH
- *            GELU_CODE keeps the derivative as codes (clprune/gelu_code.h). Other forms keep x + b;
- *            the derivative is computed from the restored x + b.
+ *            GELU_CODE keeps the derivative as codes. Other forms keep x + b; the derivative
+ *            is computed from the restored x + b.
  *
  *     HARD_SIGMOID, HARD_SWISH, SIGMOID
  *            the same without GELU_CODE, whose levels are not those of their derivatives.
+ *
+ * GELU_CODE. The backward pass of GELU needs only its slope s(h) = Phi(h) + h * phi(h), which lies
+ * in [-0.129, 1.129]: dh = dg * s(h). A code is the index of the level nearest to s(h) among 4, 16
+ * or 256 levels. The levels form a Lloyd-Max quantiser: they minimise the mean square of s(h) -
+ * level for h ~ N(0, sigma^2) with log sigma uniform from log 1/2 to log 2 (tools/fit_gelu_code.py).
+ * Measured for N(0, 1):
+ *
+ *     bits   mean square   RMS        largest error, for any h
+ *        2      8.03e-3      0.090      0.182
+ *        4      4.67e-4      0.022      0.046
+ *        8      1.76e-6      0.0013     0.0028
+ *
+ * The rounding is not random, so dh has a small bias. An infinite h gets the code nearest to its
+ * slope, 0 or 1. A NaN gets code 0: it shows in g, but not in dh.
  *
  * Below, GELU also stands for all but RELU and RELU6, and RELU for RELU6.
  *

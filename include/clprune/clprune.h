@@ -13,7 +13,7 @@
  *   saved_host.h            the store with tensors in host memory
  *   linear.h activation.h grads.h   layers that use a store of any form; the gradients they compute
  *   conv2d.h image.h        convolutions on channels-last images; images of bytes
- *   gelu_code.h relu.h      the codes and the mask that activations can keep
+ *   relu.h                  the mask that ReLU can keep
  *   affine.h gelu.h layerscale.h patch_embed.h token_mean.h upsample.h
  *   cross_entropy.h
  *                           the other layers of a ResMLP, forward and backward; some backward
@@ -87,7 +87,6 @@
 #include "clprune/embedding.h"
 #include "clprune/gate.h"
 #include "clprune/gelu.h"
-#include "clprune/gelu_code.h"
 #include "clprune/gemm.h"
 #include "clprune/grads.h"
 #include "clprune/image.h"

@@ -18,8 +18,8 @@ typedef enum clprune_form {
     CLPRUNE_FORM_DENSE = 0,     /* x, in fp32 */
     CLPRUNE_FORM_PRUNED = 1,    /* the kept blocks of each sample, as BSR (clprune/bsr.h) */
     CLPRUNE_FORM_MEAN = 2,      /* the mean of each sample's rows: 1 x cols per sample */
-    CLPRUNE_FORM_GELU_CODE = 3, /* GELU's derivative at x, as codes (clprune/gelu_code.h); restoring
-                                   gives the derivative, not x */
+    CLPRUNE_FORM_GELU_CODE = 3, /* GELU's derivative at x, as codes (clprune/activation.h);
+                                   restoring gives the derivative, not x */
     CLPRUNE_FORM_QUANTISED = 4, /* codes of 2, 4 or 8 bits, with a scale and a zero per group of
                                    columns, or bf16 */
     CLPRUNE_FORM_POOLED = 5,    /* the means of cells of neighbouring rows */

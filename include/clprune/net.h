@@ -555,10 +555,11 @@ CLPRUNE_API const clprune_net_state *clprune_net_states(const clprune_net *net, 
  * clprune_net_state.mat, apart from all others, such as wrapped memory (clprune/wrap.h), which must
  * belong to the device in each call that reads or writes it. It outlives the net. Before
  * clprune_net_settle, the net takes no memory for it: then the matrix may have any shape of as many
- * elements without gaps, and clprune_net_settle fails for a wrong name, size or overlap. Later, the
- * net's memory goes once no parameter is in it: before clprune_optimizer_create, which copies
- * clprune_net_params. Ends a pass, as clprune_net_init does. Errors: INVALID_ARGUMENT (no such
- * name, a net of or with desc.weights_of, one that could not be settled, overlap), INVALID_SIZE. */
+ * elements without gaps, and clprune_net_settle fails for a wrong name, size or overlap; of tied
+ * names the last call counts. Later, the net's memory goes once no parameter is in it: before
+ * clprune_optimizer_create, which copies clprune_net_params. Ends a pass, as clprune_net_init does.
+ * Errors: INVALID_ARGUMENT (no such name, a net of or with desc.weights_of, one that could not be
+ * settled, overlap), INVALID_SIZE. */
 CLPRUNE_API clprune_status clprune_net_use_value(
     clprune_net *net, const char *name, clprune_mat value);
 

@@ -19,7 +19,8 @@
  *     DENSE       fp32 [batch * rows][cols]
  *     PRUNED      values, scales (INT8, INT4), then crow and col, or the bitmap: see clprune/bsr.h
  *     MEAN        fp32 [batch][cols]
- *     GELU_CODE   codes [batch * rows][ceil(cols * bits / 32) * 4 bytes]: see clprune/gelu_code.h
+ *     GELU_CODE   codes [batch * rows][ceil(cols * bits / 32) * 4 bytes]: see clprune/activation.h;
+ *                 the first code of a byte in its lowest bits, a row padded with zero bits
  *     MASK        bits [batch * rows][ceil(cols / 32) * 4 bytes]: see clprune/relu.h
  *     QUANTISED, POOLED: see clprune/keep.h
  *

@@ -241,8 +241,6 @@ INTEGER(code_bits, query((clprune_keep){.form = CLPRUNE_FORM_GELU_CODE, .bits = 
 INTEGER(
     quantised_bits, query((clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = (unsigned)value}))
 
-INTEGER(code_size,
-    clprune_gelu_code_size_query(2, 3, (unsigned)value, &(clprune_gelu_code_sizes){0, 0}))
 INTEGER(
     code_forward, clprune__gelu_code_forward(context, CLPRUNE_ACTIVATION_GELU, (unsigned)value,
                       mats[0], CLPRUNE_NO_MAT, mats[1], clprune_mat_of(mats[2].buffer, 2, 1), NULL))
@@ -317,7 +315,6 @@ static const integer integers[] = {
     {"form", keep_form, 0, 6, 0},
     {"rounding", keep_rounding, 0, 1, 0},
     {"bits of GELU codes", code_bits, BITS},
-    {"bits of gelu_code_size_query", code_size, BITS},
     {"bits of gelu_code_forward", code_forward, BITS},
     {"bits of gelu_code_backward", code_backward, BITS},
     {"bits of quantised codes", quantised_bits, 2, 16, 1u << 3 | 7u << 5 | 127u << 9},

@@ -228,28 +228,22 @@ static clprune_status reshape(const size_t *d, size_t *bytes)
     return status;
 }
 
-#define QUERY(name, object, ...)                                                                   \
+#define QUERY(name, object)                                                                        \
     static clprune_status name##_query(const size_t *d, size_t *bytes)                             \
     {                                                                                              \
         clprune_##object##_sizes sizes = {.bytes = 1, .cols = 1};                                  \
-        const clprune_status status = clprune_##object##_size_query(d[0], d[1], __VA_ARGS__);      \
+        const clprune_status status = clprune_##object##_size_query(d[0], d[1], &sizes);           \
         *bytes = sizes.bytes;                                                                      \
         assert_true(status == CLPRUNE_SUCCESS || (sizes.bytes == 0 && sizes.cols == 0));           \
         return status;                                                                             \
     }
 
-QUERY(mask, relu_mask, &sizes)
-QUERY(code, gelu_code, 8, &sizes)
-QUERY(position, max_pool, &sizes)
+QUERY(mask, relu_mask)
+QUERY(position, max_pool)
 
 static wide mask_words(const size_t *d)
 {
     return times(d[0], ceil_div(d[1], 32) * 4);
-}
-
-static wide code_words(const size_t *d)
-{
-    return (wide)d[1] * 8 >> 64 != 0 ? TOO_MANY : times(d[0], ceil_div((wide)d[1] * 8, 32) * 4);
 }
 
 static wide position_words(const size_t *d)
@@ -330,7 +324,6 @@ static const sized sized_functions[] = {
     {"saved_create, pooled", pooled_create, pooled_bytes, {2, 3, 4}, true},
     {"saved_reshape", reshape, dense_bytes, {2, 3, 4}, false},
     {"relu_mask_size_query", mask_query, mask_words, {3, 70}, false},
-    {"gelu_code_size_query", code_query, code_words, {3, 70}, false},
     {"max_pool_size_query", position_query, position_words, {3, 70}, false},
     {"linear_saved_create", linear_saved, linear_bytes, {2, 3}, true},
     {"conv2d_saved_create", conv_saved, conv_bytes, {2, 3, 4}, true},
@@ -453,7 +446,6 @@ static void no_place(NO_ROW)
 {
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     TEST_FAILS_IN(NULL, clprune_relu_mask_size_query(2, 3, NULL), bad, "sizes is NULL");
-    TEST_FAILS_IN(NULL, clprune_gelu_code_size_query(2, 3, 2, NULL), bad, "sizes is NULL");
     TEST_FAILS_IN(NULL, clprune_max_pool_size_query(2, 3, NULL), bad, "sizes is NULL");
 }
 

@@ -333,7 +333,7 @@ other_data() {
         { printf '\0\0\10\3\0\0\0\20\0\0\0\20\0\0\0\20' && head -c 4096 /dev/zero | tr '\0' 1; } >digits/$split-images-idx3-ubyte
         { printf '\0\0\10\1\0\0\0\20' && head -c 16 /dev/zero; } >digits/$split-labels-idx1-ubyte
     done
-    printf 'blocks.* gelu pruned sparsity=0.75 values=fp16\nblocks.0 ls2 dense\n' >run.keep
+    printf 'blocks.* mlp_channels.act pruned sparsity=0.75 values=fp16\nblocks.0 ls2 dense\n' >run.keep
     for class in {train,val}/{a,b}; do
         mkdir -p photos/$class
         printf '\211PNG\15\12\32\12\0\0\0\15IHDR\0\0\0\1\0\0\0\1\10\0\0\0\0:~\233U\0\0\0\12IDATx\332ch\0\0\0\202\0\201\332E\10;\0\0\0\0IEND\256B`\202' >photos/$class/1.png

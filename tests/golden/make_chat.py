@@ -52,8 +52,15 @@ QWEN25 = r"""{%- if tools %}
         {%- if message.content %}
             {{- '\n' + message.content }}
         {%- endif %}
+        {%- for tool_call in message.tool_calls %}
+            {{- '\n<tool_call>\n{"name": "' }}
+            {{- tool_call.name }}
+        {%- endfor %}
         {{- '<|im_end|>\n' }}
     {%- elif message.role == "tool" %}
+        {%- if (loop.index0 == 0) or (messages[loop.index0 - 1].role != "tool") %}
+            {{- '<|im_start|>user' }}
+        {%- endif %}
         {{- '\n<tool_response>\n' }}
         {{- message.content }}
     {%- endif %}

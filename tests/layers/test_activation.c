@@ -1,5 +1,5 @@
 /* Activations that keep what they need in a store: the bits of clprune/relu.h, gelu.h and
- * gelu_code.h, on what is kept or restored, in parts, with any beta.
+ * activation.h, on what is kept or restored, in parts, with any beta.
  *
  * Overlaps of arguments with a dense store. */
 #include "ref/gelu_ref.h"

@@ -8,7 +8,7 @@
 /* What the slope in fp32 may be off by, and the border between two levels. */
 #define SLACK (8 * 0x1p-24)
 
-/* What gelu_code.h promises for N(0, 1). */
+/* What activation.h promises for N(0, 1). */
 typedef struct code_case {
     unsigned bits;
     double square, largest;
@@ -21,11 +21,11 @@ enum { CODE_CASES = COUNT_OF(code_cases), MOST_LEVELS = 256 };
 
 static size_t words_of(size_t cols, unsigned bits)
 {
-    clprune_gelu_code_sizes sizes;
-    TEST_OK(clprune_gelu_code_size_query(3, cols, bits, &sizes));
-    assert_int_equal(sizes.cols, (cols * bits + 31) / 32);
-    assert_int_equal(sizes.bytes, 3 * 4 * sizes.cols);
-    return sizes.cols;
+    size_t words, bytes;
+    TEST_OK(clprune__gelu_code_sizes(NULL, 3, cols, bits, &words, &bytes));
+    assert_int_equal(words, (cols * bits + 31) / 32);
+    assert_int_equal(bytes, 3 * 4 * words);
+    return words;
 }
 
 /* The levels as the backward pass knows them: of the codes 0, 1, ..., with dg = 1. */
@@ -147,7 +147,7 @@ static const layer_case backward = {"backward",
 /* --- Levels and errors --- */
 
 /* Lloyd and Max: each level is the mean of what is nearest to it, under the distribution for which
- * gelu_code.h says the levels are best. */
+ * activation.h says the levels are best. */
 static void levels_are_means(void **state)
 {
     const code_case *s = *state;

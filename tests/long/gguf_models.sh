@@ -6,18 +6,15 @@
 #     gguf_models.sh BIN [FILE.gguf...]
 #
 # PYTHON (python3) has torch, transformers and gguf. Exit status 0 if all are within 1e-4.
-export LC_ALL=C # a decimal point in every locale
-set -eu
-unset CDPATH # with it, cd prints
-here=$(cd "$(dirname "$0")" && pwd)
-bin=$(cd "${1:?usage: gguf_models.sh BIN [FILE.gguf...]}" && pwd)
+. "$(dirname "$0")/../support/program.sh"
+set -e
+here=$(whole "$(dirname "$0")")
+bin=$(whole "${1:?usage: gguf_models.sh BIN [FILE.gguf...]}")
 shift
-for file in "$@"; do # whole paths
+for file in "$@"; do
     shift
-    set -- "$@" "$(cd "$(dirname "$file")" && pwd)/$(basename "$file")"
+    set -- "$@" "$(whole "$file")"
 done
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 "${PYTHON:-python3}" - "$bin" "$here" "$@" <<'END'
 import os

@@ -5,12 +5,9 @@
 #     model_folders.sh BIN
 #
 # PYTHON (python3) has torch, transformers and peft. Exit status 0 if all losses are within 1e-4, and all else is the same.
-export LC_ALL=C # a decimal point in every locale
-set -eu
-unset CDPATH # with it, cd prints
-bin=$(cd "${1:?usage: model_folders.sh BIN}" && pwd)
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../support/program.sh"
+set -e
+bin=$(whole "${1:?usage: model_folders.sh BIN}")
 cd "$folder"
 "${PYTHON:-python3}" - "$bin" <<'END'
 import copy

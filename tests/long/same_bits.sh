@@ -108,13 +108,13 @@ compact_of() { "$1" --activations ? 2>&1 | grep -o 'compact-pruned' || echo comp
 compact="--activations $(compact_of "$old") --sparsity 0.5"
 new_compact="--activations $(compact_of "$new") --sparsity 0.5"
 cat >rules <<'RULES'
-blocks.* gelu pruned sparsity=0.75 values=int8
-blocks.0 x2   dense
-blocks.2 fc1  quantised bits=8
+blocks.* mlp_channels.act pruned sparsity=0.75 values=int8
+blocks.0 ls1   dense
+blocks.2 mlp_channels.fc1  quantised bits=8
 blocks.3 norm2 dense
-blocks.3 fc1 dense
-blocks.3 gelu pruned sparsity=0.5 block=4x4
-blocks.3 fc2 dense
+blocks.3 mlp_channels.fc1 dense
+blocks.3 mlp_channels.act pruned sparsity=0.5 block=4x4
+blocks.3 mlp_channels.fc2 dense
 blocks.3 ls2 pruned sparsity=0.25
 blocks.5 ls2 dense
 RULES

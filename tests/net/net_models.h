@@ -93,4 +93,11 @@ void net_close(
  * tensor. */
 double net_slope_error(net_job *job, const float *grads, double step, size_t *param);
 
+/* Fails unless the dense gradients are slopes, and those of exact, compact and least with 8 bits
+ * are near them. */
+void net_check_presets(const net_model *model, size_t batch);
+
+/* Gives `to` the values of from's parameters, which have the same names. */
+void net_copy_params(const net_job *from, net_job *to);
+
 #endif

@@ -233,6 +233,30 @@ static void refused_early(NO_ROW)
     }
 }
 
+/* Of matrices for tied names the last one counts, as after the net is settled. */
+static void tied_early(NO_ROW)
+{
+    for (int order = 0; order < 2; order++) {
+        clprune_net *net;
+        clprune_net_weight weight;
+        clprune_mat mat = CLPRUNE_NO_MAT;
+        TEST_OK(clprune_net_create(test_context(), &(clprune_net_desc){.batch = 1}, &net));
+        for (int i = 0; i < 2; i++) {
+            mat = test_new_mat(test_context(), 4, 4);
+            TEST_OK(clprune_net_use_value(net, i == order ? "a.weight" : "b.weight", mat));
+        }
+        clprune_net_value v = clprune_net_linear(net, "a", clprune_net_rows(net, 2, 4), 4);
+        v = clprune_net_linear(net, "b", v, 4);
+        clprune_net_tie(net, "b.weight", "a.weight");
+        clprune_net_mean_squared_error(net, v);
+        TEST_OK(clprune_net_settle(net, NULL));
+        for (size_t i = 0; clprune_net_weight_at(net, i, &weight); i++)
+            assert_int_equal(
+                weight.value.buffer == mat.buffer, strstr(weight.name, ".weight") != NULL);
+        clprune_net_destroy(net);
+    }
+}
+
 int main(void)
 {
     static same_row rows[2 * (NET_MODELS + NET_TOKEN_MODELS)];
@@ -245,6 +269,7 @@ int main(void)
             rows[i].early ? ", before it is settled" : "");
     }
     test_add(&list, refused_early, NULL, "refused before it is settled");
+    test_add(&list, tied_early, NULL, "tied names before it is settled");
     test_add(&list, passes, NULL, "passes");
     test_add(&list, refused, NULL, "refused");
     return test_run_on_each_device("net_lent", &list);

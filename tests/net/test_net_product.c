@@ -174,26 +174,7 @@ static const net_model models[] = {{"attention", build, TOKENS, 5, 0, 0, false, 
 
 static void presets(void **state)
 {
-    static const struct {
-        const char *name;
-        clprune_net_preset preset;
-        double bound;
-    } rows[] = {{"exact", CLPRUNE_NET_EXACT, 1e-5}, {"compact", CLPRUNE_NET_COMPACT, 3e-2},
-        {"least", CLPRUNE_NET_LEAST, 3e-2}};
-    const net_model *model = *state;
-    size_t param = 0;
-    net_job dense = net_open(test_context(), model, BATCH, NULL);
-    const float *want = net_step_grads(&dense);
-    const double error = net_slope_error(&dense, want, 3e-3, &param);
-    if (!(error <= 2e-2))
-        fail_msg(
-            "%s: the slope of %s is off by %.3g", model->name, dense.params[param].name, error);
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        const size_t mark = test_mark();
-        net_job job = net_open_preset(model, BATCH, rows[i].preset, 8);
-        net_close(&job, rows[i].name, net_step_grads(&job), want, rows[i].bound);
-        test_release(mark);
-    }
+    net_check_presets(*state, BATCH);
 }
 
 static void same_as_attention(NO_ROW)
@@ -202,13 +183,7 @@ static void same_as_attention(NO_ROW)
     for (size_t i = 0; i < COUNT_OF(pairs); i++) {
         net_job fused = net_open(test_context(), &models[pairs[i][0]], BATCH, NULL),
                 other = net_open(test_context(), &models[pairs[i][1]], BATCH, NULL);
-        for (size_t k = 0; k < fused.count; k++) {
-            const clprune_mat value = fused.params[k].value;
-            float *values = test_floats(value.rows * value.cols);
-            assert_string_equal(fused.params[k].name, other.params[k].name);
-            TEST_OK(clprune_mat_read(fused.context, value, values));
-            TEST_OK(clprune_mat_write(other.context, other.params[k].value, values));
-        }
+        net_copy_params(&fused, &other);
         net_close(
             &other, models[pairs[i][1]].name, net_step_grads(&other), net_step_grads(&fused), 2e-5);
     }

@@ -122,44 +122,14 @@ static const net_model models[] = {{"windows", build, ALL, 3, 0, 0, false, false
 
 static void gradients(void **state)
 {
-    static const struct {
-        const char *name;
-        clprune_net_preset preset;
-        double bound;
-    } presets[] = {{"exact", CLPRUNE_NET_EXACT, 1e-5}, {"compact", CLPRUNE_NET_COMPACT, 3e-2},
-        {"least", CLPRUNE_NET_LEAST, 3e-2}};
-    const net_model *model = *state;
-    size_t param = 0;
-    net_job dense = net_open(test_context(), model, BATCH, NULL);
-    const float *want = net_step_grads(&dense);
-    const double error = net_slope_error(&dense, want, 3e-3, &param);
-    if (!(error <= 2e-2)) /* the slopes of q are small */
-        fail_msg(
-            "%s: the slope of %s is off by %.3g", model->name, dense.params[param].name, error);
-    for (size_t i = 0; i < COUNT_OF(presets); i++) {
-        const size_t mark = test_mark();
-        net_job job = net_open_preset(model, BATCH, presets[i].preset, 8);
-        net_close(&job, presets[i].name, net_step_grads(&job), want, presets[i].bound);
-        test_release(mark);
-    }
-}
-
-static void copy_params(net_job *from, net_job *to)
-{
-    for (size_t i = 0; i < from->count; i++) {
-        const clprune_mat value = from->params[i].value;
-        float *values = test_floats(value.rows * value.cols);
-        assert_string_equal(from->params[i].name, to->params[i].name);
-        TEST_OK(clprune_mat_read(from->context, value, values));
-        TEST_OK(clprune_mat_write(to->context, to->params[i].value, values));
-    }
+    net_check_presets(*state, BATCH);
 }
 
 static void same_as_full(NO_ROW)
 {
     net_job windows = net_open(test_context(), &models[IN_WINDOWS], BATCH, NULL),
             full = net_open(test_context(), &models[FULL], BATCH, NULL);
-    copy_params(&windows, &full);
+    net_copy_params(&windows, &full);
     const float *want = net_step_grads(&windows);
     net_close(&full, "full attention", net_step_grads(&full), want, 2e-5);
 }
@@ -170,7 +140,7 @@ static void added(NO_ROW)
     net_job once = net_open(test_context(), &models[SHARED], BATCH, NULL),
             twice = net_open_desc(test_context(), &models[SHARED], &adds, NULL);
     float *want = net_step_grads(&once);
-    copy_params(&once, &twice);
+    net_copy_params(&once, &twice);
     net_step(&twice, BATCH);
     twice.data.add = true;
     for (size_t i = 0; i < once.elements; i++)
@@ -185,7 +155,7 @@ static void parts(NO_ROW)
     TEST_OK(clprune_net_forward(job.net, &job.data, false));
     const float *all = net_output(&job, BATCH);
     net_job one = net_open(test_context(), &models[IN_WINDOWS], 1, NULL);
-    copy_params(&job, &one);
+    net_copy_params(&job, &one);
     one.data.rows = clprune_mat_rows(job.data.rows, (BATCH - 1) * ALL, ALL);
     TEST_OK(clprune_net_forward(one.net, &one.data, false));
     const float *last = net_output(&one, 1);

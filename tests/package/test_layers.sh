@@ -3,9 +3,11 @@
 #   test_layers.sh SOURCE_DIR BUILD_DIR C_COMPILER [CXX_COMPILER]
 # core <- runtime <- ops <- nn <- net; examples and tools see public headers only; CLBlast is included by
 # src/ops/products/gemm*.c alone. Within src/ no includes run in a circle, where x.h and x.c are one; nor do calls
-# between files of src, examples or tools, by the symbols of the object files in BUILD_DIR. A folder has at most 25
-# entries. In src/net the plan and what runs know no kind of layer. Only a context's parts know whether it is dry; nothing calls setlocale; kernels have no
-# variadic macros, which NVIDIA's compiler refuses. Prints each breach and exits 1 if there is one.
+# between files of src, examples or tools, by the symbols of the object files in BUILD_DIR, nor imports of Python
+# modules. Internal functions are used in another file than their own, public ones by nets, examples, tools or PyTorch. A
+# folder has at most 25 entries. In src/net the plan and what runs know no kind of layer. Only a context's parts know
+# whether it is dry; nothing calls setlocale; kernels have no variadic macros, which NVIDIA's compiler refuses. Prints each
+# breach and exits 1 if there is one.
 export LC_ALL=C # a decimal point in every locale
 root=$1
 case $2 in /*) build=$2 ;; *) build=$PWD/$2 ;; esac
@@ -99,6 +101,13 @@ find_circle() {
         breach "$1 run in a circle: $(sed 's/ / -> /' "$folder/edges" | tr '\n' ';')"
 }
 
+# check_modules: Python modules of examples/pytorch whose imports, also those inside of functions, lead back to themselves.
+check_modules() {
+    grep -Eo '^ *from clprune[a-z_]* import|^import clprune[a-z_]*' examples/pytorch/*.py |
+        sed -n 's/.*\/\(clprune[a-z_]*\)\.py:.*\(clprune[a-z_]*\).*/\1 \2/p' | sort -u >"$folder/edges"
+    find_circle "imports of Python modules"
+}
+
 # check_calls PATTERN ROOT: edges from a file to the one that defines a symbol which the first one needs, over the
 # object files of ROOT's sources whose path in BUILD_DIR matches PATTERN.
 check_calls() {
@@ -123,6 +132,30 @@ check_calls() {
             }
         }' | sort -u >"$folder/edges"
     find_circle "calls in $1"
+}
+
+# check_needed: internal functions and data of the library that nothing outside of their file names, in sources or tests.
+check_needed() {
+    find "$build" -path '*clprune_objects.dir/src/*.o' | xargs nm -A -P | awk '
+        { sub(/.*\.dir\//, "", $1); sub(/\.c(\.o)?:$/, "", $1) }
+        $3 == "U" { needed[$2] }
+        $3 ~ /^[A-TV-Z]$/ && $2 ~ /^clprune__/ { place[$2] = $1 }
+        END { for (name in place) if (!(name in needed)) print name, place[name] }' | sort >"$folder/edges"
+    while read -r name unit; do
+        [ ! -f "$unit.c" ] || grep -rqw --include='*.[ch]' "$name" tests || breach "$name of $unit.c is used in no other file"
+    done <"$folder/edges"
+}
+
+# check_callers: public functions without a caller in nets, examples, tools and PyTorch, where names have no prefix, and
+# that the API guide has no reader for either.
+check_callers() {
+    {
+        grep -rhoE --include='*.[ch]' --include='*.py' '\<clprune_[a-z0-9_]+|"[a-z0-9_]+"' src/net examples tools
+        grep -o '`clprune_[a-z0-9_]*`' include/clprune/README.md
+    } | sed 's/^"\(.*\)"$/clprune_\1/' | tr -d '`' | sort -u >"$folder/edges"
+    for name in $(grep -hoE '\<clprune_[a-z0-9_]+\(' include/clprune/*.h | tr -d '(' | sort -u | comm -23 - "$folder/edges"); do
+        breach "$name has no caller but tests, and no reader in include/clprune/README.md"
+    done
 }
 
 # A file is found by its name.
@@ -182,7 +215,10 @@ for file in $(find include src examples tools -name '*.[ch]' -o -name '*.inc' | 
 done
 [ "$found" -gt 20 ] || breach "only $found files were found"
 check_circles
+[ ! -d examples/pytorch ] || check_modules
 check_calls '/clprune_objects\.dir/src/' .
+check_needed
+check_callers
 [ ! -d "$build/examples" ] || check_calls '/examples/.*\.dir/' examples
 [ ! -d "$build/tools" ] || check_calls '/tools/.*\.dir/' tools
 check_names
@@ -234,15 +270,19 @@ if [ -z "$CLPRUNE_LAYERS_SELF" ]; then
     objects=$folder/build/clprune_objects.dir/src/core
     mkdir -p "$objects" "$folder/src/full"
     echo 'void down(void); void up(void) { down(); }' >"$folder/src/core/up.c"
-    echo 'void up(void); void down(void) { up(); }' >"$folder/src/core/down.c"
+    echo 'void up(void); void down(void) { up(); } void clprune__none(void) {}' >"$folder/src/core/down.c"
     for name in up down; do "$cc" -c "$folder/src/core/$name.c" -o "$objects/$name.c.o" || exit 2; done
     mkdir -p "$folder/src/net/plan"
     echo 'extern int clprune__net_relu_kind;' >"$folder/src/net/plan/bad.c"
+    echo 'CLPRUNE_API int clprune_idle(void);' >"$folder/include/clprune/idle.h"
     mkdir -p "$folder/tests" && : >"$folder/tests/up.c"
+    mkdir -p "$folder/examples/pytorch"
+    echo 'from clprune_two import two' >"$folder/examples/pytorch/clprune_one.py"
+    echo '    from clprune_one import one' >"$folder/examples/pytorch/clprune_two.py"
     (cd "$folder/src/full" && touch $(seq 26))
     CLPRUNE_LAYERS_SELF=1 sh "$0" "$folder" "$folder/build" true >"$folder/told" 2>/dev/null
-    told=$(grep -cE 'full has 26|calls in .*: src/core/down -> src/core/up;src/core/up -> src/core/down|bad\.c includes|worse\.c names amodel|three\.c asks|locale.c calls setlocale|plan/bad.c:1 reads|called up.c|circle: .*one -> .*three -> .*two -> ' "$folder/told")
-    [ "$told" -eq 12 ] || breach "the check noticed $told of 12 planted breaches"
+    told=$(grep -cE 'full has 26|clprune__none of src/core/down.c is used|clprune_idle has no caller|calls in .*: src/core/down -> src/core/up;src/core/up -> src/core/down|bad\.c includes|worse\.c names amodel|three\.c asks|locale.c calls setlocale|plan/bad.c:1 reads|called up.c|circle: .*one -> .*three -> .*two -> |clprune_one -> clprune_two;clprune_two' "$folder/told")
+    [ "$told" -eq 15 ] || breach "the check noticed $told of 15 planted breaches"
 fi
 
 echo "$found files, $breaches breaches"

@@ -48,8 +48,8 @@ def gradients(model, x, **backward):
 class Layouts(Case):
     def test_structures_are_those_of_the_headers(self):
         text = subprocess.check_output([os.environ["CLPRUNE_LAYOUTS"]], text=True)
-        structures = {"clprune_keep": clprune._Keep, "clprune_saved_sizes": clprune._Sizes,
-                      "clprune_mat": clprune._Mat,
+        structures = {"clprune_keep": clprune_library._Keep, "clprune_saved_sizes": clprune_library._Sizes,
+                      "clprune_mat": clprune_library._Mat,
                       "clprune_net_value": clprune_net._Handle,
                       "clprune_extent": clprune_net._Extent,
                       "clprune_net_attn": clprune_net._Attention,
@@ -336,7 +336,7 @@ class Bytes(Case):
         clprune.convert_(model, 0.7)
         with clprune.saved_bytes(model, x) as saved:
             y = model(x)
-        blob = clprune._library().sizes(clprune.Keep(), clprune.Shape(4, 16, 512)).bytes
+        blob = clprune_library._library().sizes(clprune.Keep(), clprune_library.Shape(4, 16, 512)).bytes
         self.assertEqual(saved.total, 3 * blob + 2 * dense // 32)
         self.assertLess(blob, 0.32 * dense)
         del y
@@ -344,18 +344,18 @@ class Bytes(Case):
     def blobs(self, model, x):
         """The output of the model, and weak references to what it keeps."""
         kept = []
-        store = clprune._Library.store
+        store = clprune_library._Library.store
 
         def spy(library, *arguments):
             blob = store(library, *arguments)
             kept.append(weakref.ref(blob))
             return blob
 
-        clprune._Library.store = spy
+        clprune_library._Library.store = spy
         try:
             return model(x), kept
         finally:
-            clprune._Library.store = store
+            clprune_library._Library.store = store
 
     def test_freed_by_the_backward_pass(self):
         y, kept = self.blobs(clprune.convert_(mlp(64, 64, 64)), torch.randn(4, 64))
@@ -820,7 +820,7 @@ class Processes(Case):
 
     def test_a_library_that_is_missing(self):
         text = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", "import clprune; clprune._library()"], text=True,
+            [sys.executable, "-W", "ignore", "-c", "import clprune_library; clprune_library._library()"], text=True,
             env={**os.environ, "CLPRUNE_LIBRARY": "/none.so", "PYTHONPATH": EXAMPLE},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
         self.assertIn("set CLPRUNE_LIBRARY", text.splitlines()[-1])

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from pytorch_case import Case, error
 
 import clprune
+import clprune_library
 import clprune_saved
 
 
@@ -342,15 +343,15 @@ class Checkpoints(Case):
 
 class Memory(Case):
     def test_it_is_freed(self):
-        blobs, store = [], clprune._Library.store
+        blobs, store = [], clprune_library._Library.store
 
         def spy(library, *arguments):
             blob = store(library, *arguments)
             blobs.append(StorageWeakRef(clprune_saved._storage(blob)))
             return blob
 
-        clprune._Library.store = spy
-        self.addCleanup(setattr, clprune._Library, "store", store)
+        clprune_library._Library.store = spy
+        self.addCleanup(setattr, clprune_library._Library, "store", store)
         model, x = Attention(), torch.randn(4, 48, 64)
         for backward in True, False:
             with clprune.compressed():

@@ -331,7 +331,7 @@ class Summaries(Case):
             pass
 
         plain = clprune.convert_(Plain(4, 4))
-        self.assertIsInstance(plain, clprune._Converted)
+        self.assertIsInstance(plain, clprune_modules.Converted)
         self.assertIs(type(clprune.unconvert_(plain)), Plain)
 
     def test_skip_patterns(self):
@@ -448,7 +448,7 @@ class Classes(Case):
             if like is not None:
                 clprune.register(cls, like=like)
         converted = clprune.convert_(copy.deepcopy(model), form="dense")
-        self.assertIsInstance(converted[2], clprune._Converted)
+        self.assertIsInstance(converted[2], clprune_modules.Converted)
         self.assert_close(run(converted, x)[1], run(model, x)[1], 2e-6)
         twin = pickle.loads(pickle.dumps(clprune.convert_(nn.Sequential(nn.SiLU(), nn.GELU()))))
         self.assertIsInstance(twin[0], nn.SiLU)
@@ -491,7 +491,7 @@ class Classes(Case):
             self.assertIs(type(converted), cls)
         model = clprune.convert_(Swish().requires_grad_(False))
         model(torch.randn(4, 8, requires_grad=True)).sum().backward()
-        self.assertIsInstance(model, clprune._Converted)
+        self.assertIsInstance(model, clprune_modules.Converted)
 
     def test_registered_classes_that_are_built_otherwise(self):
         class Transposed(nn.Module):
@@ -619,7 +619,7 @@ class Classes(Case):
             clprune.convert_(ours, bits=8)
             self.assertEqual(ours.keep.bits, 8)
             clprune.unconvert_(ours)
-            self.assertNotIsInstance(ours, clprune._Converted)
+            self.assertNotIsInstance(ours, clprune_modules.Converted)
             self.assert_close(run(ours, x)[1], run(plain, x)[1], 0)
             clprune.convert_(ours)
             parametrize.remove_parametrizations(ours, "weight")
@@ -656,7 +656,7 @@ class Classes(Case):
         del clprune_kinds._registered[Cube]
         twin = pickle.loads(text)
         x = torch.randn(4, 8)
-        self.assertIsInstance(twin, clprune._Converted)
+        self.assertIsInstance(twin, clprune_modules.Converted)
         self.assert_close(run(twin, x)[1], run(Cube(), x)[1], 0.02)
         self.assertIs(type(clprune.unconvert_(twin)), Cube)
 

@@ -3,7 +3,6 @@ copies, other processes, and what PyTorch's users do with modules. Run by test_p
 
 import copy
 import io
-import itertools
 import os
 import pickle
 import sys

@@ -22,7 +22,7 @@ optimizer_ref optimizer_ref_make(
         widened(count, v), test_doubles(count), test_doubles(count), test_doubles(count)};
 }
 
-double optimizer_ref_norm(size_t count, const double *x)
+static double norm_of(size_t count, const double *x)
 {
     double sum = 0;
     for (size_t i = 0; i < count; i++)
@@ -90,8 +90,8 @@ static void lamb(
         r[i] = adam(desc, t, x, i, &size) + wd * x->p[i];
         x->p_bound[i] = 20 * U * (size + wd * fabs(x->p[i])); /* of r, until the ratio is known */
     }
-    const double p_norm = optimizer_ref_norm(x->count, x->p);
-    const double r_norm = optimizer_ref_norm(x->count, r);
+    const double p_norm = norm_of(x->count, x->p);
+    const double r_norm = norm_of(x->count, r);
     const double ratio = p_norm == 0 || r_norm == 0 ? 1 : p_norm / r_norm;
     for (size_t i = 0; i < x->count; i++) {
         /* Either norm is good to a few units, as is the ratio. */

@@ -22,7 +22,4 @@ optimizer_ref optimizer_ref_make(
 void optimizer_ref_step(const clprune_optimizer_desc *desc, uint64_t t, double lr, int decay,
     const optimizer_ref *tensor);
 
-/* sqrt(sum x^2) */
-double optimizer_ref_norm(size_t count, const double *x);
-
 #endif

@@ -22,7 +22,8 @@ static unsigned bit(size_t i, unsigned k)
     return (unsigned)(i >> k) & 1;
 }
 
-double rotate_ref_entry(size_t group, size_t cols, size_t i, size_t j)
+/* Element (i, j) of the matrix R of a row of `cols` columns. */
+static double entry_of(size_t group, size_t cols, size_t i, size_t j)
 {
     size_t first, other;
     const size_t width = rotate_ref_block(group, cols, i, &first);
@@ -44,8 +45,7 @@ void rotate_ref(size_t group, size_t rows, size_t cols, int back, const float *f
         for (size_t r = 0; r < rows; r++)
             to[r * cols + c] = 0;
         for (size_t k = first; k < first + width; k++) {
-            const double entry =
-                back ? rotate_ref_entry(group, cols, c, k) : rotate_ref_entry(group, cols, k, c);
+            const double entry = back ? entry_of(group, cols, c, k) : entry_of(group, cols, k, c);
             for (size_t r = 0; r < rows; r++)
                 to[r * cols + c] += entry * (double)from[r * cols + k];
         }

@@ -9,9 +9,6 @@
  * width; 1 for columns that stay as they are. */
 size_t rotate_ref_block(size_t group, size_t cols, size_t c, size_t *first);
 
-/* Element (i, j) of the matrix R of a row of `cols` columns. */
-double rotate_ref_entry(size_t group, size_t cols, size_t i, size_t j);
-
 /* to = from R, or from R^T: rows x cols, in double. */
 void rotate_ref(size_t group, size_t rows, size_t cols, int back, const float *from, double *to);
 

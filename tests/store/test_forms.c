@@ -413,7 +413,7 @@ static void meaning(void **state)
             error = 1e-6;
         } else if (row->keep.form == CLPRUNE_FORM_GELU_CODE) {
             want = gelu_code_ref_slope(want);
-            error = row->keep.bits == 2 ? 0.182 : 0.0028; /* clprune/gelu_code.h */
+            error = row->keep.bits == 2 ? 0.182 : 0.0028; /* clprune/activation.h */
         } else if (row->keep.form == CLPRUNE_FORM_MASK) {
             want = want > 0;
         } else if (row->keep.form == CLPRUNE_FORM_PRUNED) {

@@ -215,14 +215,12 @@ static void undo_plan(clprune_context *c)
 /* Functions that acquire nothing, so only bad arguments can make them fail. */
 static clprune_status call_sizes(clprune_context *c)
 {
-    clprune_gelu_code_sizes code;
     clprune_max_pool_sizes pool;
     clprune_relu_mask_sizes mask;
     clprune_tuning_parameter parameters[4];
     size_t count;
     float weights[12];
     clprune_status status = CLPRUNE_SUCCESS;
-    THEN(clprune_gelu_code_size_query(ROWS, COLS, 4, &code));
     THEN(clprune_max_pool_size_query(ROWS, COLS, &pool));
     THEN(clprune_relu_mask_size_query(ROWS, COLS, &mask));
     THEN(clprune_context_tuning(c, 4, parameters, &count));

@@ -155,8 +155,6 @@ CALL(rms_norm_back,
     clprune_rms_norm_backward(CONTEXT, 1, 0, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
 CALL(rms_norm_add,
     clprune_rms_norm_backward(CONTEXT, 1, 1, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
-CALL(swiglu, clprune_swiglu_forward(CONTEXT, m[0], m[1], EVENT))
-CALL(swiglu_back, clprune_swiglu_backward(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(rotary, clprune_rotary_forward(CONTEXT, BATCH, 2, 8, 6, 1e4f, true, m[0], m[1], EVENT))
 CALL(rotary_back, clprune_rotary_backward(CONTEXT, BATCH, 2, 8, 6, 1e4f, true, m[0], m[1], EVENT))
 CALL(rotary_by, clprune_rotary_by(CONTEXT, BATCH, 2, 8, true, false, m[1], m[0], m[2], EVENT))
@@ -524,9 +522,6 @@ static const function functions[] = {
     {"rms_norm_backward, added", call_rms_norm_add,
         {{"x", ROWS, COLS, FREE}, {"inv", ROWS, 1}, {"gamma", 1, COLS, OPTIONAL}, {"dy", WHOLE},
             {"dx", ROWS, COLS, OUTPUT | OPTIONAL}, {"dgamma", 1, COLS, OUTPUT | OPTIONAL}}},
-    {"swiglu_forward", call_swiglu, {{"x", ROWS, COLS}, {"y", ROWS, COLS / 2, OUTPUT | FREE}}},
-    {"swiglu_backward", call_swiglu_back,
-        {{"x", ROWS, COLS}, {"dy", ROWS, COLS / 2, FREE}, {"dx", RESULT(1)}}},
     {"rotary_forward", call_rotary, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
     {"rotary_backward", call_rotary_back, {{"dy", ROWS, COLS, FREE}, {"dx", RESULT(1)}}},
     {"rotary_by", call_rotary_by,

@@ -525,18 +525,13 @@ layer_size layer_linear_y(const void *shape)
     return (layer_size){LINEAR_ROWS, ((const layer_shape *)shape)->rows, 0};
 }
 
-size_t layer_tokens(size_t rows)
-{
-    static const size_t some[] = {100, 75, 12, 8, 7};
-    for (size_t i = 0; i < COUNT_OF(some); i++)
-        if (rows % some[i] == 0)
-            return some[i];
-    return 1;
-}
-
 layer_size layer_token_row(const void *shape)
 {
-    return (layer_size){1, layer_tokens(((const layer_shape *)shape)->rows), 0};
+    static const size_t some[] = {100, 75, 12, 8, 7, 1};
+    size_t i = 0;
+    while (((const layer_shape *)shape)->rows % some[i] != 0)
+        i++;
+    return (layer_size){1, some[i], 0};
 }
 
 /* ---- references ---- */

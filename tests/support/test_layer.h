@@ -149,8 +149,7 @@ layer_size layer_column(const void *shape);
 layer_size layer_linear_x(const void *shape);
 layer_size layer_linear_y(const void *shape);
 
-/* A divisor of the rows, as if they were samples of so many tokens; and 1 x such tokens. */
-size_t layer_tokens(size_t rows);
+/* 1 x a divisor of the rows, as if they were samples of so many tokens. */
 layer_size layer_token_row(const void *shape);
 
 /* ---- references ---- */

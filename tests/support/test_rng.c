@@ -23,7 +23,8 @@ float test_rng_uniform(test_rng *rng, float low, float high)
     return low + (high - low) * unit;
 }
 
-float test_rng_normal(test_rng *rng)
+/* Mean 0, deviation 1. */
+static float normal(test_rng *rng)
 {
     /* Box and Muller. */
     const double u = ((double)(test_rng_next(rng) >> 11) + 0.5) * 0x1p-53;
@@ -31,24 +32,19 @@ float test_rng_normal(test_rng *rng)
     return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
 }
 
-void test_fill_uniform(uint64_t seed, float low, float high, size_t count, float *values)
-{
-    test_rng rng = {seed};
-    for (size_t i = 0; i < count; i++)
-        values[i] = test_rng_uniform(&rng, low, high);
-}
-
 void test_fill_normal(uint64_t seed, size_t count, float *values)
 {
     test_rng rng = {seed};
     for (size_t i = 0; i < count; i++)
-        values[i] = test_rng_normal(&rng);
+        values[i] = normal(&rng);
 }
 
 float *test_new_uniform(uint64_t seed, float low, float high, size_t count)
 {
     float *values = test_floats(count);
-    test_fill_uniform(seed, low, high, count, values);
+    test_rng rng = {seed};
+    for (size_t i = 0; i < count; i++)
+        values[i] = test_rng_uniform(&rng, low, high);
     return values;
 }
 

@@ -18,12 +18,9 @@ size_t test_rng_below(test_rng *rng, size_t bound);
 float test_rng_uniform(test_rng *rng, float low, float high);
 
 /* Mean 0, deviation 1. */
-float test_rng_normal(test_rng *rng);
-
-void test_fill_uniform(uint64_t seed, float low, float high, size_t count, float *values);
 void test_fill_normal(uint64_t seed, size_t count, float *values);
 
-/* The same in an array of the case (test_memory.h). */
+/* In [low, high), and the same, in an array of the case (test_memory.h). */
 float *test_new_uniform(uint64_t seed, float low, float high, size_t count);
 float *test_new_normal(uint64_t seed, size_t count);
 

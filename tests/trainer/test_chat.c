@@ -192,6 +192,13 @@ static const char *const unknown[] = {"", "{{ messages }}",
     "+ "
     "'<|im_end|>\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% "
     "endif %}",
+    /* Qwen2.5's, with a word of its own behind each user; beside tools nothing may be added */
+    "{%- if tools %}{{- 'tools' }}{%- else %}{%- if messages[0]['role'] == 'system' %}{{- "
+    "'<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n' }}{%- else %}{{- "
+    "'<|im_start|>system\nBe brief.<|im_end|>\n' }}{%- endif %}{%- endif %}{%- for message in "
+    "messages %}{{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' "
+    "}}{%- if message.role == 'user' %}{{- 'more' }}{%- endif %}{%- endfor %}{%- if "
+    "add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}",
     "{{ 'a", "{% if", "{{'\\", "{%- -%}{", "{#"};
 
 static void unknown_templates(NO_ROW)

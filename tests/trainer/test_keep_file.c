@@ -182,7 +182,7 @@ static void later_lines_win(NO_ROW)
     const keep_rule dense = {0};
     const keep_rule pruned = {.keep = options_keep(&o, CLPRUNE_FORM_PRUNED)};
     changes(&o,
-        "blocks.[0-4] ls2 dense\nblocks.[0-4] ls2 pruned\nblocks.2 x2 dense\nblocks.2 ls1 "
+        "blocks.[0-4] ls2 dense\nblocks.[0-4] ls2 pruned\nblocks.2 ls1 dense\nblocks.2 ls1 "
         "pruned\nblocks.2 ls2 dense\n",
         2, 3, "ls2", &dense);
     changes(&o, "blocks.2 ls2 dense\nblocks.* ls2 pruned\n", 0, DEPTH, "ls2", &pruned);

@@ -105,8 +105,6 @@ static const struct read_row {
         "dense"},
     {"of a lower --train-limit", "--train-limit 10",
         "activations=dense;criterion=largest;train-limit=9;", "largest", "dense"},
-    {"of a warm-up that was cut off", "",
-        "activations=dense;criterion=largest;epochs=2;warmup-epochs=5;", "largest", "dense"},
 };
 
 static const struct refused_row {

@@ -457,7 +457,7 @@ for log in "$folder/plain/log.csv" /proc/self/mem; do
     rm beside/log.csv
 done
 for file in auto.keep auto.csv; do
-    echo 'blocks.0 x2 dense' >beside/$file
+    echo 'blocks.0 ls1 dense' >beside/$file
     expect 2 "beside/$file: this is not of the run in beside/copy.ckpt; replace it with --overwrite" --resume beside/copy.ckpt
     rm beside/$file
 done
@@ -468,7 +468,7 @@ expect 0 "" --resume beside/auto.csv --overwrite
 # What was killed in its first epoch has left nothing to lose; what it left half written goes.
 mkdir killed
 head -n 1 whole/log.csv >killed/log.csv
-touch killed/last.ckpt.tmp killed/log.csv.0123abcd.tmp killed/last.ckpt.0123abcd.tmp killed/last.ckpt.mine.tmp
+touch killed/log.csv.0123abcd.tmp killed/last.ckpt.0123abcd.tmp killed/last.ckpt.mine.tmp
 expect 0 "" $one --output-dir killed
 [ "$(ls killed | tr '\n' ' ')" = "last.ckpt last.ckpt.mine.tmp log.csv " ] ||
     fail "temporary files of a killed run are left, or others gone: $(ls killed)"
@@ -628,7 +628,7 @@ grep -q '^data generated, 80 train and 40 test images, --normalise half; device 
 # ---- overrides for single blocks -----------------------------------------------------------------
 cat >rules <<'RULES'
 # what is special
-blocks.* gelu pruned sparsity=0.75 values=fp16
+blocks.* mlp_channels.act pruned sparsity=0.75 values=fp16
 blocks.0 ls1   dense   # as it is
 blocks.2 norm1 quantised bits=8
 blocks.5 ls2   dense
@@ -662,7 +662,7 @@ expect 2 "other.keep: the run in half.ckpt has other" --plan --resume half.ckpt 
 expect 2 "--keep-file same: the run in compact/last.ckpt has other" --resume compact/last.ckpt --keep-file same
 expect 4 "nothing: No such file" $compact --keep-file nothing
 expect 2 "--keep-file with --memory-limit needs --activations" $small --memory-limit 1G --keep-file same
-printf 'blocks.0 x2 dense\nblocks.6 x2 dense\n' >beyond
+printf 'blocks.0 ls1 dense\nblocks.6 ls1 dense\n' >beyond
 expect 4 "beyond:2: no tensor is at 'blocks.6'" $compact --keep-file beyond
 expect 0 "" $small --plan --activations compact-pruned --keep-file same
 # --help names the forms that a keep file can have.
@@ -829,7 +829,7 @@ expect 5 "batch 1 take [0-9]* bytes; without --activations or --code-bits one" \
 expect 5 "codes of 2 bits, batch 1 take [0-9]* bytes, the least there is" \
     $open --plan --activations least --code-bits 2 --batch-size 1 --memory-limit 10000
 expect 5 "batch 1 take [0-9]* bytes; without --activations one" $open --plan --activations compact --batch-size 1 --memory-limit 10000
-echo "blocks.0 x2 dense" >x2.keep
+echo "blocks.0 ls1 dense" >x2.keep
 for needs in "--activations exact --keep-file x2.keep" "--activations pruned --block 4x4"; do
     expect 5 "batch 32 take [0-9]* bytes; without --batch-size one" $small --plan $needs --memory-limit 10000
 done
@@ -1057,7 +1057,7 @@ expect 2 "--micro-batches: more than the 32 samples of a batch" --resume part/la
 expect 2 "--optimizer adamw: the run in eight/last.ckpt has adamw8" --resume eight/last.ckpt --optimizer adamw
 expect 2 "--optimizer adamw8: the run in full/last.ckpt has adamw" --resume full/last.ckpt --optimizer adamw8
 expect 2 "--optimizer sgd8: the run in eight/last.ckpt has adamw8" --resume eight/last.ckpt --optimizer sgd8
-printf 'blocks.* norm1 quantised bits=2\nblocks.1 gelu pooled cell=2\n' >mixed
+printf 'blocks.* norm1 quantised bits=2\nblocks.1 mlp_channels.act pooled cell=2\n' >mixed
 expect 0 "" $small --keep-file mixed --code-bits 8 --steps 1 --memory-report
 grep -q 'blocks\.\*\.norm1  *6  *quantised 2 bits$' out || fail "the keep file does not quantise"
 grep -q 'blocks\.\*\.mlp_channels\.act  *1  *pooled 2x2$' out || fail "the keep file does not pool"
@@ -1191,7 +1191,7 @@ expect 4 "bent.ckpt.*checksum" --resume bent.ckpt
 
 # ---- precision -----------------------------------------------------------------------------------
 # One pruned tensor of a block: the kernels that stand in for tensor cores take long to compile.
-echo 'blocks.* gelu pruned sparsity=0.5' >alone
+echo 'blocks.* mlp_channels.act pruned sparsity=0.5' >alone
 once="--image-size 16 --patch-size 8 --train-limit 4 --test-limit 2 --batch-size 2 --epochs 1 \
     --optimizer sgd --lr 0.1 --activations dense --keep-file alone"
 export CLPRUNE_DEBUG=mma=emulated,forget=poison,units=132

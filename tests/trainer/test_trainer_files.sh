@@ -130,7 +130,7 @@ got=$?
 # ---- outputs that would replace another file -----------------------------------------------------
 expect 0 "" $small --epochs 1 --output-dir first --export weights
 touch first/auto.keep first/auto.csv
-echo 'blocks.0 x2 dense' >rules
+echo 'blocks.0 ls1 dense' >rules
 cksum first/* weights rules >want
 echo >short.st
 own="it is a run's own"
@@ -238,7 +238,7 @@ expect 0 "" $small --epochs 1 --output-dir unsaved --overwrite --checkpoint-ever
 expect 0 "" $small --epochs 1 --output-dir clocked --checkpoint-every 0 --checkpoint-minutes 60
 [ -s clocked/last.ckpt ] || fail "a run with --checkpoint-minutes ends without a checkpoint: $(ls clocked)"
 cp first/last.ckpt replaced/last.ckpt.old
-echo 'blocks.0 x2 dense' >again/auto.keep
+echo 'blocks.0 ls1 dense' >again/auto.keep
 expect 0 "" --resume replaced/last.ckpt --epochs 2 --quiet
 cmp -s first/last.ckpt replaced/last.ckpt.old || fail "a copy of a checkpoint is lost"
 rm replaced/last.ckpt.old

@@ -134,7 +134,6 @@ void bench_tensor_create(
     bench_job *job, const char *name, size_t rows, size_t cols, bench_tensor *tensor);
 void bench_dw_create(bench_job *job);
 void bench_prune_x(bench_job *job);
-void bench_job_release(bench_job *job);
 
 /* The name of the peer with its version, or NULL where the program was built without one. */
 const char *bench_peer_name(void);

@@ -76,7 +76,7 @@ void bench_prune_x(bench_job *job)
                             job->x.mat, &job->xs, NULL));
 }
 
-void bench_job_release(bench_job *job)
+static void release(bench_job *job)
 {
     bench_tensor *tensors[] = {
         &job->x, &job->w, &job->b, &job->y, &job->t, &job->dx, &job->dy, &job->dw, &job->db};
@@ -194,6 +194,6 @@ bench_result bench_measure(const bench *b, const bench_op *op, const bench_shape
         .bytes = job.bytes,
         .repetitions = repetitions,
     };
-    bench_job_release(&job);
+    release(&job);
     return result;
 }

@@ -226,9 +226,8 @@ static bool tell_empty(const part *p, const dataset_options *options, dataset_sp
     return true;
 }
 
-/* Takes the sentences up to the limits; `first`: the first ones, as earlier programs. */
-static bool use(
-    sentences *s, const dataset_options *options, bool first, dataset_source *source, fault *f)
+/* Takes the sentences up to the limits. */
+static bool use(sentences *s, const dataset_options *options, dataset_source *source, fault *f)
 {
     const uint32_t limits[2] = {options->train_limit, options->test_limit};
     for (int i = 0; i < 2; ++i) {
@@ -236,7 +235,7 @@ static bool use(
         const size_t all = p->count;
         if (limits[i] != 0 && limits[i] < all)
             p->count = limits[i];
-        for (size_t k = 0; !first && p->count < all && k < p->count; ++k)
+        for (size_t k = 0; p->count < all && k < p->count; ++k)
             p->at[k] = p->at[drawn(all, p->count, k)];
         source->count[i] = (uint32_t)p->count;
         if (!tell_empty(p, options, (dataset_split)i, f))
@@ -319,21 +318,16 @@ static bool open_files(const char *path, const dataset_options *options, sentenc
             "%s: %zu sentences, expected at least %d: a tenth is for tests", train->file.path, all,
             TENTH);
     source->name = "sentences";
-    const bool old = options->resumed == source->checksum;
-    if (!old) /* apart from a run with the last tenth */
-        source->checksum = token_files_drawn(source->checksum);
-    if (split && !old && !put_tests_last(train, tests, f))
+    if (split && !put_tests_last(train, tests, f))
         return false;
     const size_t kept = split ? all - tests : all;
     s->parts[DATASET_TRAIN] = (part){&train->file, train->at, kept};
     s->parts[DATASET_TEST] = split ? (part){&train->file, train->at + kept, tests}
                                    : (part){&other->file, other->at, tests};
     (void)snprintf(source->tests, sizeof source->tests, "%s%s",
-        !split ? ""
-        : old  ? "the last tenth of "
-               : "one of each ten sentences, drawn over all of ",
+        split ? "one of each ten sentences, drawn over all of " : "",
         s->parts[DATASET_TEST].file->path);
-    return use(s, options, old, source, f);
+    return use(s, options, source, f);
 }
 
 static bool open_sentences(

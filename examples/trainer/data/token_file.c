@@ -136,11 +136,6 @@ static bool find_files(const char *path, char *paths[2], fault *f)
     return paths[0] != NULL && test_file(paths[0], &paths[1], f);
 }
 
-uint64_t token_files_drawn(uint64_t checksum)
-{
-    return fnv1a(checksum, "drawn", sizeof "drawn");
-}
-
 bool token_files_open(const char *path, uint32_t tokens, text_model *model, uint64_t resumed,
     token_file files[2], uint64_t *checksum, fault *f)
 {
@@ -149,8 +144,7 @@ bool token_files_open(const char *path, uint32_t tokens, text_model *model, uint
     bool good = find_files(path, paths, f);
     files[0] = files[1] = (token_file){0};
     for (int i = 0; good && i < 2 && paths[i] != NULL; ++i) {
-        const uint64_t alone = fnv1a(FNV_START, checksums, sizeof checksums);
-        if (i == 1 && (resumed == alone || resumed == token_files_drawn(alone)))
+        if (i == 1 && resumed == fnv1a(FNV_START, checksums, sizeof checksums))
             break;
         good = token_file_open(paths[i], tokens, model, &files[i], &checksums[i], f);
     }

@@ -54,9 +54,6 @@ void token_file_close(token_file *file); /* accepts {0} */
 bool token_files_open(const char *path, uint32_t tokens, text_model *model, uint64_t resumed,
     token_file files[2], uint64_t *checksum, fault *f);
 
-/* The checksum of a run whose sentences were drawn (dataset_sentences.c). */
-uint64_t token_files_drawn(uint64_t checksum);
-
 /* Reads the mask of tokens first ... first + count - 1, which are there; 1 without one. */
 bool token_file_read_mask(
     const token_file *file, uint64_t first, size_t count, uint8_t *mask, fault *f);

@@ -158,15 +158,12 @@ bool atomic_file_probe(const char *path, fault *f)
     return true;
 }
 
-/* Whether `entry` is a temporary name of `name`, of today's form or of older programs. */
+/* Whether `entry` is a temporary name of `name`. */
 static bool is_temporary(const char *entry, const char *name)
 {
     const size_t length = strlen(name);
-    if (strncmp(entry, name, length) != 0)
-        return false;
-    if (strcmp(entry + length, ".tmp") == 0)
-        return true;
-    return entry[length] == '.' && strspn(entry + length + 1, "0123456789abcdef") == 8 &&
+    return strncmp(entry, name, length) == 0 && entry[length] == '.' &&
+           strspn(entry + length + 1, "0123456789abcdef") == 8 &&
            strcmp(entry + length + 9, ".tmp") == 0;
 }
 

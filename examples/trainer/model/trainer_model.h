@@ -119,8 +119,6 @@ struct trainer_model {
     size_t extras_count;
     const keep_presets *presets;
     clprune_centre centre; /* the default of --centre where blocks are sampled */
-    /* Pairs of names of tensors: of older keep files, and today's; ends with NULL. NULL: none. */
-    const char *const (*tensors_renamed)[2];
     bool tokens; /* samples are sequences of tokens, with a label each; else images with one label,
                     or pixels */
     bool pixels; /* with images: each pixel has a label */

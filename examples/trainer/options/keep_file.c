@@ -122,18 +122,11 @@ static bool split(line *l, const char *from, size_t length, fault *f)
 }
 
 /* Whether the first two words of a line name a tensor. */
-static bool names(const line *l, const options *o, const keep_tensor *tensor, bool *place)
+static bool names(const line *l, const keep_tensor *tensor, bool *place)
 {
-    const char *word = l->words[1];
     const bool here = fnmatch(l->words[0], tensor->place, 0) == 0;
-    for (const char *const(*row)[2] = o->model->tensors_renamed; row != NULL && (*row)[0] != NULL;
-         ++row)
-        if (strcmp(word, (*row)[0]) == 0) {
-            word = (*row)[1];
-            break;
-        }
     *place = *place || here;
-    return here && fnmatch(word, tensor->name, 0) == 0;
+    return here && fnmatch(l->words[1], tensor->name, 0) == 0;
 }
 
 /* The place of a tensor, or with `at` its name, if its place is one that a line names; else "". */
@@ -244,7 +237,7 @@ static bool apply_line(const line *l, const options *o, keep_list *list, fault *
     char expected[512] = "";
     keep_rule rule;
     for (size_t i = 0; i < list->count; ++i)
-        found = names(l, o, &list->tensors[i], &place) || found;
+        found = names(l, &list->tensors[i], &place) || found;
     list_names(l, list, place, expected, sizeof expected);
     if (!place)
         return fault_set(f, CODE_DATA, "%s:%zu: no tensor is at '%s'; there are %s", l->source,
@@ -255,7 +248,7 @@ static bool apply_line(const line *l, const options *o, keep_list *list, fault *
     if (!read_rule(l, o, &rule, f))
         return false;
     for (size_t i = 0; i < list->count; ++i)
-        if (names(l, o, &list->tensors[i], &place))
+        if (names(l, &list->tensors[i], &place))
             keep_list_set(&list->tensors[i], &rule);
     return true;
 }

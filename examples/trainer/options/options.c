@@ -322,11 +322,9 @@ static bool check_restored(const options *o, fault *f)
                    f, CODE_USAGE, "--adapters needs --lora, which the run in %s lacks", o->resume));
 }
 
-/* Not of a checkpoint's two: earlier programs cut the warm-up off, as session.c still does. */
 static bool check_warmup(const options *o, fault *f)
 {
-    return (o->resume != NULL && !options_given(o, "epochs")) ||
-           o->warmup_epochs <= (double)o->epochs ||
+    return o->warmup_epochs <= (double)o->epochs ||
            fault_set(f, CODE_USAGE, "--warmup-epochs %g: more than --epochs, %" PRIu64,
                o->warmup_epochs, o->epochs);
 }

@@ -12,22 +12,22 @@ const char *const options_criteria[] = {"largest", "sampled", "random", NULL};
 const char *const options_centres[] = {"no", "yes", "cells", NULL};
 const char *const options_values[] = {"fp32", "fp16", "bf16", "int8", NULL};
 const char *const options_indices[] = {"int32", "bitmap", "smallest", NULL};
-const char *const options_precisions[] = {"fp32", "tf32", "bf16", NULL};
-const char *const options_gelu_codes[] = {"2", "4", "8", NULL};
-const char *const options_code_bits[] = {"2", "4", "8", "16", NULL};
-const char *const options_groups[] = {"16", "32", "48", "64", "80", "96", "112", "128", "144",
-    "160", "176", "192", "208", "224", "240", "256", NULL};
+static const char *const options_precisions[] = {"fp32", "tf32", "bf16", NULL};
+static const char *const options_gelu_codes[] = {"2", "4", "8", NULL};
+static const char *const options_code_bits[] = {"2", "4", "8", "16", NULL};
+static const char *const options_groups[] = {"16", "32", "48", "64", "80", "96", "112", "128",
+    "144", "160", "176", "192", "208", "224", "240", "256", NULL};
 const char *const options_roundings[] = {"stochastic", "nearest", NULL};
 const char *const options_rotate[] = {"no", "yes", NULL};
-const char *const options_chat[] = {"no", "yes", NULL};
-const char *const options_reduce_bits[] = {"32", "8", NULL};
+static const char *const options_chat[] = {"no", "yes", NULL};
+static const char *const options_reduce_bits[] = {"32", "8", NULL};
 const char *const options_plan_devices[] = {"own", "h100", "h200", "a100", "rtx4090", NULL};
 const char *const options_stores[] = {"fp32", "bf16", NULL};
 const char *const options_base_bits[] = {"32", "16", "8", "4", "nf4", NULL};
 const char *const options_schedules[] = {"cosine", "step", "linear", NULL};
-const char *const options_borders[] = {"black", "reflect", NULL};
-const char *const options_mirrors[] = {"drawn", "alternate", NULL};
-const char *const options_views[] = {"1", "2", "6", NULL};
+static const char *const options_borders[] = {"black", "reflect", NULL};
+static const char *const options_mirrors[] = {"drawn", "alternate", NULL};
+static const char *const options_views[] = {"1", "2", "6", NULL};
 
 const char *const *options_optimizers(void)
 {

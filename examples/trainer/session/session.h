@@ -117,6 +117,9 @@ bool session_open_device(session *s, session *of, fault *f);
 /* Whether the run only tests: then it has no gradients, and no state of the optimizer. */
 bool session_only_tests(const session *s);
 
+/* Whether the optimizer's step is in the backward pass. */
+bool session_updates_early(const session *s);
+
 /* Make what a run needs on the device of s->context: the feed and the tally; the model and the
  * optimizer. On failure the caller still closes *s. */
 bool session_create_feed(session *s, fault *f);

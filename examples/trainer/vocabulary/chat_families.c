@@ -32,8 +32,9 @@ const chat_family chat__families[] = {
         CHATML_TURNS},
     {.name = "Qwen2.5",
         .parts = {CHATML_PART, CHATML_PROMPT, CHATML_USUAL,
-            "'<|im_start|>system\n'+messages[0].content+'<|im_end|>\n'"},
-        .more = true, /* tools */
+            "'<|im_start|>system\n'+messages[0].content+'<|im_end|>\n'",
+            /* of an answer that calls tools */
+            "?'<|im_start|>'+message.role", "?'\n'+message.content", "?'<|im_end|>\n'"},
         CHATML_TURNS},
     {.name = "Llama 2",
         .parts = {"bos_token+" INST("'", "'+content|trim+'") "'", "' '+content|trim+' '+eos_token",
@@ -144,7 +145,7 @@ const chat_family *chat__family_of(
         const char *part = t->parts;
         *usual = NULL;
         for (size_t i = 0; i < t->count; ++i, part += strlen(part) + 1)
-            good = (knows(family, part, has, usual, length) || family->more) && good;
+            good = knows(family, part, has, usual, length) && good;
         for (size_t i = 0; i < CHAT_PARTS && family->parts[i] != NULL; ++i)
             good = good && (has[i] || family->parts[i][0] == '?');
         if (good && (pieces || !family->pieces) &&

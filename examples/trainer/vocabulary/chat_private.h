@@ -22,11 +22,11 @@ enum { CHAT_PARTS = 7 };
 
 typedef struct chat_family {
     const char *name;
-    /* What its templates have (chat_template.h), and nothing else unless `more`. A part that begins
+    /* What its templates have (chat_template.h), and nothing else. A part that begins
      * with '?' may be missing. CHAT_CONTENT in one: any text, which is the content of the system
      * message of conversations without one. */
     const char *parts[CHAT_PARTS];
-    bool more, pieces;         /* pieces: of SentencePiece alone */
+    bool pieces;               /* of SentencePiece alone */
     bool begins;               /* as with the part bos_token */
     const char *system, *user; /* a turn */
     const char *first;     /* the user's after a system message, if that has no turn; NULL: none */

@@ -7,7 +7,7 @@
 typedef struct writer {
     char *at, *part; /* where the next character goes; where its part begins */
     size_t count;
-    bool dead; /* under `false == true` */
+    size_t depth, dead; /* blocks that are open; the first of them that writes nothing, or 0 */
 } writer;
 
 static bool is_space(char c)
@@ -117,6 +117,27 @@ static bool begins(const char *s, const char *end, const char *word)
     return (size_t)(end - s) >= length && memcmp(s, word, length) == 0;
 }
 
+/* Whether a block never writes: under `false == true`, or of tools, which no conversation has. */
+static bool is_never(const char *block)
+{
+    return strstr(block, "false==true") != NULL || strcmp(block, "iftools") == 0 ||
+           strcmp(block, "fortool_callinmessage.tool_calls") == 0 ||
+           strcmp(block, "elifmessage.role=='tool'") == 0;
+}
+
+/* Counts the blocks that a tag opens or closes, and sees which write nothing. */
+static void put_block(writer *w, const char *s, const char *end)
+{
+    const bool opens = begins(s, end, "if") || begins(s, end, "for");
+    const bool closes = begins(s, end, "endif") || begins(s, end, "endfor");
+    w->depth += opens;
+    if (w->dead == w->depth && (closes || begins(s, end, "el")))
+        w->dead = 0;
+    if (w->dead == 0 && !closes && is_never(w->part))
+        w->dead = w->depth;
+    w->depth -= closes && w->depth > 0;
+}
+
 /* Of {% ... %}: it ends a part, unless it says that an answer begins or ends there. */
 static void put_statement(writer *w, const char *s, const char *end)
 {
@@ -126,9 +147,9 @@ static void put_statement(writer *w, const char *s, const char *end)
     const char *set = begins(s, end, "set") ? s + 3 : s;
     put_expression(w, set, end);
     *w->at = '\0';
-    if (begins(s, end, "if") || begins(s, end, "el") || begins(s, end, "endif"))
-        w->dead = strstr(w->part, "false==true") != NULL;
-    if (set == s || w->dead || strchr(w->part, '\'') == NULL)
+    if (set == s)
+        put_block(w, s, end);
+    if (set == s || w->dead > 0 || strchr(w->part, '\'') == NULL)
         w->at = w->part;
     end_part(w);
 }
@@ -178,7 +199,7 @@ static void put_all(writer *w, const char *s)
                 --last;
         else if (kind != '{' && *begin != '+' && (from > s ? from[-1] == '\n' : line))
             last = from;
-        if (!w->dead)
+        if (w->dead == 0)
             put_text(w, s, (size_t)(last - s));
         s = after;
         if (stop > begin && stop[-1] == '-')
@@ -193,7 +214,7 @@ static void put_all(writer *w, const char *s)
             --stop;
         if (kind == '%')
             put_statement(w, begin, stop);
-        else if (kind == '{' && !w->dead && !begins(begin, stop, "raise_exception")) {
+        else if (kind == '{' && w->dead == 0 && !begins(begin, stop, "raise_exception")) {
             join(w);
             put_expression(w, begin, stop);
         }

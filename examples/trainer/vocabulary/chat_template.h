@@ -7,7 +7,7 @@
  *     {{ "<|" + message['role'] + '|>\n' }}   has the part   '<|'+message.role+'|>\n'
  *
  * where \n is the character. So is {% set NAME = ... %} with a text in it: NAME=... Comments,
- * exceptions and what is only under `false == true` have no parts.
+ * exceptions, what is only under `false == true`, and what is of tools have no parts.
  */
 #ifndef TRAINER_CHAT_TEMPLATE_H
 #define TRAINER_CHAT_TEMPLATE_H

@@ -9,13 +9,11 @@
 #include "net/run/state.h"
 #include "runtime/context/check.h"
 
-extern const clprune__net_kind clprune__net_pixels_kind, clprune__net_patches_kind,
-    clprune__net_linear_kind, clprune__net_linear_rows_kind, clprune__net_affine_kind,
-    clprune__net_layerscale_kind, clprune__net_gelu_kind, clprune__net_relu_kind,
-    clprune__net_batch_norm_kind, clprune__net_conv_kind, clprune__net_max_pool_kind,
-    clprune__net_mean_kind, clprune__net_add_kind, clprune__net_layer_norm_kind,
-    clprune__net_flatten_kind, clprune__net_embedding_kind, clprune__net_attention_kind,
-    clprune__net_adapter_kind;
+extern const clprune__net_kind clprune__net_pixels_kind, clprune__net_linear_kind,
+    clprune__net_linear_rows_kind, clprune__net_affine_kind, clprune__net_layerscale_kind,
+    clprune__net_gelu_kind, clprune__net_relu_kind, clprune__net_batch_norm_kind,
+    clprune__net_conv_kind, clprune__net_max_pool_kind, clprune__net_mean_kind,
+    clprune__net_add_kind, clprune__net_flatten_kind, clprune__net_adapter_kind;
 
 /* gives_bf16 and takes_bf16 of kinds that write, and read all inputs, in bf16. */
 static inline bool clprune__net_gives_bf16(const clprune__net_graph *graph)

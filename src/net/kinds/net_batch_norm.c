@@ -42,7 +42,8 @@ bool clprune__net_measures(const clprune__net_call *call)
     return call->training && !call->step->again;
 }
 
-clprune_status clprune__net_measure(const clprune__net_call *call, const clprune__net_layer *layer,
+/* The statistics that x is normalised with: its own in training, else the running ones. */
+static clprune_status measure(const clprune__net_call *call, const clprune__net_layer *layer,
     clprune_mat x, clprune_batch_norm *bn)
 {
     *bn = clprune__net_norm(call->net, layer);
@@ -114,7 +115,7 @@ static clprune_status norm_forward(const clprune__net_call *call)
     const clprune__quantised *codes;
     clprune_batch_norm bn;
     TRY(find_x(call, call->step->in[0], layer->in[0], &x, &room, &codes));
-    TRY(clprune__net_measure(call, layer, x, &bn));
+    TRY(measure(call, layer, x, &bn));
     if (codes != NULL)
         return clprune__batch_norm_forward_quantised(
             call->net->context, &bn, layer->set.relu, codes, residual, mask, y, NULL);
@@ -186,7 +187,7 @@ static clprune_status pooled_forward(const clprune__net_call *call)
     clprune_batch_norm bn;
     of_norm.layer = norm;
     const clprune_mat x = clprune__net_x(&of_norm, 0);
-    TRY(clprune__net_measure(call, norm, x, &bn));
+    TRY(measure(call, norm, x, &bn));
     return clprune_max_pool_norm_forward(net->context, &call->layer->set.pool, &bn, call->count,
         clprune__net_in_shape(&net->graph, norm, 0)->grid, x, clprune__net_y(call),
         clprune__net_positions(call, call->layer), NULL);

@@ -7,11 +7,9 @@
 /* Parameters and statistics of a layer. */
 clprune_batch_norm clprune__net_norm(const clprune_net *net, const clprune__net_layer *layer);
 
-/* The statistics that x is normalised with: its own in training, else the running ones. */
-clprune_status clprune__net_measure(const clprune__net_call *call, const clprune__net_layer *layer,
-    clprune_mat x, clprune_batch_norm *bn);
-/* Whether they are measured; and the same in two parts: after clprune__net_norm and, if they are
- * measured, clprune_batch_norm_moments of all `rows` rows to bn->mean and bn->inv. */
+/* Whether a pass normalises with the statistics of its own rows, else with the running ones. Then,
+ * after clprune__net_norm and, if so, clprune_batch_norm_moments of all `rows` rows to bn->mean and
+ * bn->inv, the end of it. */
 bool clprune__net_measures(const clprune__net_call *call);
 clprune_status clprune__net_end_measure(const clprune__net_call *call,
     const clprune__net_layer *layer, size_t rows, clprune_batch_norm *bn);

@@ -145,14 +145,14 @@ static double patches_work(const clprune__net_graph *graph, const clprune__net_l
            (double)(desc->channels * desc->patch * desc->patch);
 }
 
-const clprune__net_kind clprune__net_patches_kind = {.name = "patch_embed",
+static const clprune__net_kind patches_kind = {.name = "patch_embed",
     .reads = CLPRUNE__NET_BYTES,
     .forward = patches_forward,
     .work = patches_work};
 
 const clprune__net_way clprune__net_input_ways[] = {
     {.name = "patches",
-        .chain = {&clprune__net_patches_kind},
+        .chain = {&patches_kind},
         .backward = patches_backward,
         .ends = {{.flow = CLPRUNE__NET_NONE}}},
     {.name = NULL},
@@ -172,7 +172,7 @@ clprune_net_value clprune_net_patch_embed(
             name, out, patch, patch, in.grid.height, in.grid.width);
     const clprune_extent grid = {
         patch ? in.grid.height / patch : 0, patch ? in.grid.width / patch : 0};
-    clprune__net_layer *layer = clprune__net_add(net, &clprune__net_patches_kind, name, &images, 1,
+    clprune__net_layer *layer = clprune__net_add(net, &patches_kind, name, &images, 1,
         (clprune__net_shape){grid.height * grid.width, out, grid});
     if (layer == NULL)
         return (clprune_net_value){0};

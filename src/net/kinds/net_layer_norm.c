@@ -38,7 +38,7 @@ static clprune_status norm_forward(const clprune__net_call *call)
         call->training ? stats_of(call, layer) : CLPRUNE_NO_MAT, NULL);
 }
 
-const clprune__net_kind clprune__net_layer_norm_kind = {.name = "layer_norm",
+static const clprune__net_kind layer_norm_kind = {.name = "layer_norm",
     .by_row = clprune__net_by_row,
     .grads = {.joint = true},
     .over = true,
@@ -106,7 +106,7 @@ enum { SUM_BITS = 8 };
 
 const clprune__net_way clprune__net_layer_norm_ways[] = {
     {.name = "layer norm",
-        .chain = {&clprune__net_layer_norm_kind},
+        .chain = {&layer_norm_kind},
         .needs = {{0, 0, CLPRUNE__NET_NARROW, false, SUM_BITS}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, true}},
@@ -150,7 +150,7 @@ static clprune_net_value add_norm(clprune_net *net, const clprune__net_kind *kin
 clprune_net_value clprune_net_layer_norm(clprune_net *net, const char *name, clprune_net_value x)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return add_norm(net, &clprune__net_layer_norm_kind, name, x, true);
+    return add_norm(net, &layer_norm_kind, name, x, true);
 }
 
 clprune_net_value clprune_net_rms_norm(clprune_net *net, const char *name, clprune_net_value x)

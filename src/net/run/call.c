@@ -77,23 +77,9 @@ clprune_status clprune__net_product(
 }
 
 /* A tile's output. */
-static size_t out_of(const clprune__net_call *call)
-{
-    return call->tile->layers[call->tile->count - 1];
-}
-
 clprune_mat clprune__net_dy(const clprune__net_call *call)
 {
-    return clprune__net_at(call, call->step->out, out_of(call));
-}
-
-clprune_mat clprune__net_whole_dy(const clprune__net_call *call)
-{
-    clprune__net_call all = *call;
-    all.first = 0;
-    all.count = call->data->batch;
-    return call->step->out.whole ? clprune__net_at(&all, call->step->out, out_of(call))
-                                 : CLPRUNE_NO_MAT;
+    return clprune__net_at(call, call->step->out, call->tile->layers[call->tile->count - 1]);
 }
 
 clprune_mat clprune__net_dx(const clprune__net_call *call, size_t k)

@@ -74,9 +74,8 @@ clprune_status clprune__net_view(const clprune__net_call *call, clprune__net_pla
 clprune_status clprune__net_product(const clprune__net_call *call, size_t need, bool nt, float beta,
     clprune_mat dy, clprune_mat dw);
 
-/* Gradient of the tile's output, of all samples if `whole`; absent if only a chunk is there. */
+/* Gradient of the tile's output. */
 clprune_mat clprune__net_dy(const clprune__net_call *call);
-clprune_mat clprune__net_whole_dy(const clprune__net_call *call);
 
 /* Gradient of end k, absent if not wanted; 1 where it is added to what is there. */
 clprune_mat clprune__net_dx(const clprune__net_call *call, size_t k);

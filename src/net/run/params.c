@@ -180,44 +180,49 @@ clprune_status clprune__net_check_values(clprune_net *net)
     return CLPRUNE_SUCCESS;
 }
 
+static clprune_status take(
+    clprune_context *context, clprune__net_lent *lent, size_t rows, size_t cols, clprune_mat *value)
+{
+    const clprune_mat mat = lent->value;
+    REQUIRE(mat.rows * mat.cols == rows * cols && (mat.ld == mat.cols || mat.rows == 1),
+        CLPRUNE_INVALID_SIZE,
+        "the matrix for %s is %zu x %zu with ld %zu, expected %zu x %zu, or as many elements "
+        "without gaps",
+        lent->name, mat.rows, mat.cols, mat.ld, rows, cols);
+    *value = (clprune_mat){mat.buffer, mat.offset, rows, cols, cols, mat.type};
+    lent->used = true;
+    return CLPRUNE_SUCCESS;
+}
+
 clprune_status clprune__net_take_lent(
     clprune_net *net, const char *name, size_t rows, size_t cols, clprune_mat *value)
 {
-    clprune_context *context = net->context;
-    for (size_t i = 0; i < net->lent_count; ++i) {
-        clprune__net_lent *lent = &net->lent[i];
-        if (strcmp(lent->name, name) != 0)
-            continue;
-        REQUIRE(lent->value.rows * lent->value.cols == rows * cols &&
-                    (lent->value.ld == lent->value.cols || lent->value.rows == 1),
-            CLPRUNE_INVALID_SIZE,
-            "the matrix for %s is %zu x %zu with ld %zu, expected %zu x %zu, or as many elements "
-            "without gaps",
-            name, lent->value.rows, lent->value.cols, lent->value.ld, rows, cols);
-        *value = (clprune_mat){
-            lent->value.buffer, lent->value.offset, rows, cols, cols, lent->value.type};
-        lent->used = true;
-    }
+    for (size_t i = 0; i < net->lent_count; ++i)
+        if (strcmp(net->lent[i].name, name) == 0)
+            TRY(take(net->context, &net->lent[i], rows, cols, value));
     return CLPRUNE_SUCCESS;
 }
 
 static const char stored_text[] =
     "parameter %s is stored as bf16 or codes (clprune_net_store_frozen)";
 
-/* The parameters that the caller has lent. */
+/* The parameters that the caller has lent; of those for tied names the last one. */
 static clprune_status take_values(clprune_net *net)
 {
     clprune_context *context = net->context;
-    for (size_t i = 0; i < net->graph.params_count; ++i) {
-        const clprune__net_param *param = &net->graph.params[i];
-        const size_t root = param->tied != 0 ? param->tied - 1 : i;
-        size_t rows, cols;
-        matrix_sizes(&net->graph.params[root], &rows, &cols);
-        clprune_mat value = net->body.tensors[root].value;
-        TRY(clprune__net_take_lent(net, param->name, rows, cols, &value));
-        REQUIRE(value.buffer == NULL || net->graph.params[root].stored == CLPRUNE_VALUES_FP32,
-            CLPRUNE_INVALID_ARGUMENT, stored_text, param->name);
-        net->body.tensors[root].value = value;
+    const clprune__net_param *params = net->graph.params;
+    for (size_t k = 0; k < net->lent_count; ++k) {
+        size_t i = 0, rows, cols;
+        while (i < net->graph.params_count && strcmp(params[i].name, net->lent[k].name) != 0)
+            ++i;
+        if (i == net->graph.params_count)
+            continue;
+        if (params[i].tied != 0)
+            i = params[i].tied - 1;
+        REQUIRE(params[i].stored == CLPRUNE_VALUES_FP32, CLPRUNE_INVALID_ARGUMENT, stored_text,
+            net->lent[k].name);
+        matrix_sizes(&params[i], &rows, &cols);
+        TRY(take(context, &net->lent[k], rows, cols, &net->body.tensors[i].value));
     }
     return CLPRUNE_SUCCESS;
 }

@@ -3,7 +3,6 @@
 #define CLPRUNE_NN_ACTIVATION_PRIVATE_H
 
 #include "clprune/activation.h"
-#include "clprune/gelu_code.h"
 #include "clprune/relu.h"
 #include "ops/codes/quantise_private.h"
 
@@ -37,15 +36,20 @@ clprune_status clprune__gelu_backward_quantised(clprune_context *context, clprun
     float beta, const clprune__quantised *h, clprune_mat dg, clprune_mat g, clprune_mat dh,
     clprune_mat db, cl_event *event);
 
+/* The codes of a rows x cols matrix: columns of the matrix that has them, ceil(cols * bits / 32),
+ * and bytes. bits: 2, 4 or 8. */
+clprune_status clprune__gelu_code_sizes(clprune_context *context, size_t rows, size_t cols,
+    unsigned bits, size_t *words, size_t *bytes);
+
 /* g = h * Phi(h), the same bits as clprune_gelu_forward, and the codes of the slopes. With b, h + b
  * takes the place of h. h, g: M x d; g may be h, otherwise h is unchanged. b: 1 x d, or
- * CLPRUNE_NO_MAT. codes: M x sizes.cols. b and codes must not overlap other arguments. */
+ * CLPRUNE_NO_MAT. codes: M x words. b and codes must not overlap other arguments. */
 clprune_status clprune__gelu_code_forward(clprune_context *context, clprune_activation f,
     unsigned bits, clprune_mat h, clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event);
 
 /* dh = dg * level. The same pass over memory computes db[c] = sum_r dh[r][c] + beta * db[c], the
  * bias gradient of the layer that made h; beta = 0 never reads db. dg, dh: M x d; dh may be dg.
- * codes: M x sizes.cols, from clprune__gelu_code_forward with the same number of bits. db: 1 x d;
+ * codes: M x words, from clprune__gelu_code_forward with the same number of bits. db: 1 x d;
  * CLPRUNE_NO_MAT skips it. dh must not overlap codes, db must not overlap other arguments. Sums run
  * in a fixed order. */
 clprune_status clprune__gelu_code_backward(clprune_context *context, unsigned bits, float beta,

@@ -1,5 +1,3 @@
-#include "clprune/gelu_code.h"
-
 #include "core/checked.h"
 #include "nn/layers/activation_private.h"
 #include "nn/layers/sums.h"
@@ -13,42 +11,32 @@ static const clprune__kernel_def gelu_code_forward_kernel = {
 static const clprune__kernel_def gelu_code_backward_kernel = {
     "layers/gelu_code.cl", "gelu_code_backward"};
 
-static clprune_status check_sizes(clprune_context *context, size_t rows, size_t cols, unsigned bits,
-    clprune_gelu_code_sizes *sizes)
+clprune_status clprune__gelu_code_sizes(
+    clprune_context *context, size_t rows, size_t cols, unsigned bits, size_t *words, size_t *bytes)
 {
-    clprune_gelu_code_sizes found;
     size_t all;
-    REQUIRE(sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "sizes is NULL");
-    *sizes = (clprune_gelu_code_sizes){0};
     REQUIRE(bits == 2 || bits == 4 || bits == 8, CLPRUNE_INVALID_ARGUMENT,
         "bits is %u, expected 2, 4 or 8", bits);
     REQUIRE(clprune__mul(cols, bits, &all), CLPRUNE_SIZE_OVERFLOW,
         "%zu codes of %u bits overflow size_t", cols, bits);
-    found.cols = clprune__ceil_div(all, 32);
-    REQUIRE(clprune__mul3(rows, found.cols, sizeof(float), &found.bytes), CLPRUNE_SIZE_OVERFLOW,
+    *words = clprune__ceil_div(all, 32);
+    REQUIRE(clprune__mul3(rows, *words, sizeof(float), bytes), CLPRUNE_SIZE_OVERFLOW,
         "codes of %zu x %zu overflow size_t", rows, cols);
-    *sizes = found;
     return CLPRUNE_SUCCESS;
-}
-
-clprune_status clprune_gelu_code_size_query(
-    size_t rows, size_t cols, unsigned bits, clprune_gelu_code_sizes *sizes)
-{
-    return check_sizes(NULL, rows, cols, bits, sizes);
 }
 
 clprune_status clprune__gelu_code_forward(clprune_context *context, clprune_activation f,
     unsigned bits, clprune_mat h, clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event)
 {
     const bool bias = !clprune__is_absent(b);
-    clprune_gelu_code_sizes sizes;
+    size_t words, bytes;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    TRY(check_sizes(context, h.rows, h.cols, bits, &sizes));
+    TRY(clprune__gelu_code_sizes(context, h.rows, h.cols, bits, &words, &bytes));
     enum { B, H, G, CODES, ALL }; /* b must not overlap h, as in gelu_forward */
     const clprune__operand operands[ALL] = {{"b", b, 1, h.cols, .optional = true},
         {"h", h, h.rows, h.cols, .bf16 = true},
         {"g", g, h.rows, h.cols, .in_place = 1u << H, .bf16 = true},
-        {"codes", codes, h.rows, sizes.cols}};
+        {"codes", codes, h.rows, words}};
     TRY(clprune__check_operands(context, operands, H, ALL));
     clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
     clprune__define(&plan.defines, "BITS", bits);
@@ -67,12 +55,11 @@ clprune_status clprune__gelu_code_backward(clprune_context *context, unsigned bi
     SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const size_t rows = dg.rows, cols = dg.cols;
-    clprune_gelu_code_sizes sizes;
-    TRY(check_sizes(context, rows, cols, bits, &sizes));
+    size_t words, bytes;
+    TRY(clprune__gelu_code_sizes(context, rows, cols, bits, &words, &bytes));
     enum { DG, CODES, DH, DB, ALL };
-    const clprune__operand operands[ALL] = {{"dg", dg, rows, cols},
-        {"codes", codes, rows, sizes.cols}, {"dh", dh, rows, cols, .in_place = 1u << DG},
-        {"db", db, 1, cols, .optional = true}};
+    const clprune__operand operands[ALL] = {{"dg", dg, rows, cols}, {"codes", codes, rows, words},
+        {"dh", dh, rows, cols, .in_place = 1u << DG}, {"db", db, 1, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, DH, ALL));
     const size_t sums = clprune__is_absent(db) ? 0 : 1;
     clprune__rowwise plan = clprune__sums_plan(context, rows, cols, sums, 1, 0);

@@ -1,5 +1,4 @@
-/* GELU_CODE: GELU's derivative at x, as codes; see clprune/gelu_code.h. */
-#include "clprune/gelu_code.h"
+/* GELU_CODE: GELU's derivative at x, as codes; see clprune/activation.h. */
 #include "nn/layers/activation_private.h"
 #include "nn/store/packed_form.h"
 #include "runtime/context/fail.h"
@@ -13,11 +12,7 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
 
 static clprune_status sizes(size_t rows, size_t cols, unsigned bits, size_t *words, size_t *bytes)
 {
-    clprune_gelu_code_sizes codes;
-    const clprune_status status = clprune_gelu_code_size_query(rows, cols, bits, &codes);
-    *words = codes.cols;
-    *bytes = codes.bytes;
-    return status;
+    return clprune__gelu_code_sizes(NULL, rows, cols, bits, words, bytes);
 }
 
 static clprune_status forward(clprune_context *context, unsigned bits, clprune_mat x, clprune_mat y,

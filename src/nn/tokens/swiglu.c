@@ -28,9 +28,10 @@ static clprune_status make_plan(
     return CLPRUNE_SUCCESS;
 }
 
-static clprune_status glu_forward(clprune_context *context, clprune_activation activation,
+clprune_status clprune_glu_forward(clprune_context *context, clprune_activation activation,
     clprune_mat x, clprune_mat y, cl_event *event)
 {
+    ENTER(context);
     size_t both;
     clprune__rowwise plan;
     TRY(count_columns(context, y.cols, &both));
@@ -43,9 +44,10 @@ static clprune_status glu_forward(clprune_context *context, clprune_activation a
 }
 
 /* Forward: y = f(a) * b. */
-static clprune_status glu_backward(clprune_context *context, clprune_activation activation,
+clprune_status clprune_glu_backward(clprune_context *context, clprune_activation activation,
     clprune_mat x, clprune_mat dy, clprune_mat dx, cl_event *event)
 {
+    ENTER(context);
     size_t both;
     clprune__rowwise plan;
     TRY(count_columns(context, dy.cols, &both));
@@ -56,32 +58,4 @@ static clprune_status glu_backward(clprune_context *context, clprune_activation 
     TRY(make_plan(context, activation, dy, &plan));
     const clprune_mat mats[ALL] = {x, dy, dx};
     return clprune__rowwise_run(context, &swiglu_backward_kernel, &plan, ALL, mats, event);
-}
-
-clprune_status clprune_glu_forward(clprune_context *context, clprune_activation activation,
-    clprune_mat x, clprune_mat y, cl_event *event)
-{
-    ENTER(context);
-    return glu_forward(context, activation, x, y, event);
-}
-
-clprune_status clprune_glu_backward(clprune_context *context, clprune_activation activation,
-    clprune_mat x, clprune_mat dy, clprune_mat dx, cl_event *event)
-{
-    ENTER(context);
-    return glu_backward(context, activation, x, dy, dx, event);
-}
-
-clprune_status clprune_swiglu_forward(
-    clprune_context *context, clprune_mat x, clprune_mat y, cl_event *event)
-{
-    ENTER(context);
-    return glu_forward(context, CLPRUNE_ACTIVATION_SILU, x, y, event);
-}
-
-clprune_status clprune_swiglu_backward(
-    clprune_context *context, clprune_mat x, clprune_mat dy, clprune_mat dx, cl_event *event)
-{
-    ENTER(context);
-    return glu_backward(context, CLPRUNE_ACTIVATION_SILU, x, dy, dx, event);
 }

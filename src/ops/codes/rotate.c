@@ -4,14 +4,9 @@
 
 static const clprune__kernel_def rotate_rows_kernel = {"codes/rotate.cl", "rotate_rows"};
 
-size_t clprune__rotate_block(size_t group)
-{
-    return group & (~group + 1);
-}
-
 void clprune__rotate_defines(size_t group, clprune__defines *defines)
 {
-    clprune__define(defines, "BLOCK", clprune__rotate_block(group));
+    clprune__define(defines, "BLOCK", group & (~group + 1)); /* the largest power of two in it */
     clprune__define(defines, "VW", 16);
 }
 

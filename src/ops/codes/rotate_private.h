@@ -8,12 +8,10 @@
 #include "runtime/launch/launch.h"
 #include "runtime/launch/rowwise.h"
 
-/* The columns of a block of R: the largest power of two that divides `group`, so that blocks lie in
- * groups. From the first column on, blocks have so many columns; fewer that are left have blocks of
- * half the width and so on down to 16, and the last cols % 16 columns stay as they are. */
-size_t clprune__rotate_block(size_t group);
-
-/* Appends the defines of rotate.clh. */
+/* Appends the defines of rotate.clh. The columns of a block of R are the largest power of two that
+ * divides `group`, so that blocks lie in groups. From the first column on, blocks have so many
+ * columns; fewer that are left have blocks of half the width and so on down to 16, and the last
+ * cols % 16 columns stay as they are. */
 void clprune__rotate_defines(size_t group, clprune__defines *defines);
 
 /* x = x R or, with `back`, x R^T, in place, with blocks for groups of `group` columns. A row's

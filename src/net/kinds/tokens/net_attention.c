@@ -138,7 +138,7 @@ static bool attention_by_row(const clprune__net_graph *graph, const clprune__net
     return set->desc.causal && set->windows == 1 && set->biases == 0;
 }
 
-const clprune__net_kind clprune__net_attention_kind = {.name = "attention",
+static const clprune__net_kind attention_kind = {.name = "attention",
     .by_row = attention_by_row,
     .history = attention_history,
     .create = attention_create,
@@ -174,7 +174,7 @@ static clprune_status attention_backward(const clprune__net_call *call)
 
 const clprune__net_way clprune__net_attention_ways[] = {
     {.name = "attention",
-        .chain = {&clprune__net_attention_kind},
+        .chain = {&attention_kind},
         .needs = {{0, 0, CLPRUNE__NET_DENSE, false, 8}}, /* errors of scores grow by exp */
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_APART, false}},
@@ -339,8 +339,7 @@ clprune_net_value clprune_net_attention(
     if (windows > 1 || desc.queries < window)
         shape.grid = (clprune_extent){0, 0};
     shape = (clprune__net_shape){windows * desc.queries, desc.heads * desc.cols, shape.grid};
-    clprune__net_layer *layer =
-        clprune__net_add(net, &clprune__net_attention_kind, name, &qkv, 1, shape);
+    clprune__net_layer *layer = clprune__net_add(net, &attention_kind, name, &qkv, 1, shape);
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->set.attention = (clprune__net_attention){.desc = desc, .windows = windows};

@@ -25,7 +25,7 @@ static clprune_status embedding_forward(const clprune__net_call *call)
         clprune__net_param_value(call->net, call->layer, 0), clprune__net_y(call), NULL);
 }
 
-const clprune__net_kind clprune__net_embedding_kind = {.name = "embedding",
+static const clprune__net_kind embedding_kind = {.name = "embedding",
     .reads = CLPRUNE__NET_TOKENS,
     .coded = true,
     .by_row = clprune__net_by_row,
@@ -63,7 +63,7 @@ clprune_net_value clprune_net_embedding(
     else if (vocabulary > SIZE_MAX / sizeof(float) / cols)
         clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW,
             "layer %s: a vocabulary of %zu x %zu is too large", name, vocabulary, cols);
-    if (clprune__net_add(net, &clprune__net_embedding_kind, name, &tokens, 1,
+    if (clprune__net_add(net, &embedding_kind, name, &tokens, 1,
             (clprune__net_shape){x->shape.rows, cols, {0, 0}}) == NULL)
         return (clprune_net_value){0};
     clprune__net_add_param(net, ".weight",
@@ -308,7 +308,7 @@ clprune_net_value clprune_net_glu(
 
 const clprune__net_way clprune__net_token_ways[] = {
     {.name = "embedding",
-        .chain = {&clprune__net_embedding_kind},
+        .chain = {&embedding_kind},
         .ends = {{.flow = CLPRUNE__NET_NONE}},
         .backward = embedding_backward},
     {.name = "positions",
