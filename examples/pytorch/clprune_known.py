@@ -159,7 +159,7 @@ _OF_TRANSFORMERS = {  # classes by name
 def known(module: nn.Module) -> Optional[Callable[..., Value]]:
     """What a module becomes as a whole."""
     of = own_class(module)
-    if of.__name__ == "Attention" and of.__module__.startswith("timm."):
+    if of.__name__ == "Attention" and of.__module__.startswith("timm.") and of.__module__ != "timm.models.fastvit":
         own = {name.split(".")[0] for name, _ in module.named_parameters()}
         return _timm_attention if own == {"qkv", "proj"} and isinstance(module.qkv, nn.Linear) else None
     if of.__name__ == "DropPath" and of.__module__.startswith("timm."):
@@ -202,6 +202,7 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Fold: lambda t, m, x: t.fold(x, m.output_size, m.kernel_size, m.dilation, m.padding, m.stride),
     nn.Softmax: lambda t, m, x: t.softmax(x, m.dim),
     nn.Dropout: lambda t, m, x: t.dropout(x, m.p, m.training),
+    nn.Dropout2d: lambda t, m, x: t.dropout_of_features(x, m.p, m.training),
     nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,
                                                m.ceil_mode, m.return_indices),
     nn.AvgPool2d: lambda t, m, x: t.avg_pool2d(x, m.kernel_size, m.stride, m.padding, m.ceil_mode,
@@ -210,6 +211,7 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     **{pad: lambda t, m, x, mode=mode: t.pad(x, m.padding, mode) for pad, mode in (
         (nn.ZeroPad2d, "constant"), (nn.ReflectionPad2d, "reflect"), (nn.ReplicationPad2d, "replicate"))},
     nn.ConstantPad2d: lambda t, m, x: t.pad(x, m.padding, "constant", m.value),
+    nn.AvgPool1d: lambda t, m, x: t.avg_pool1d(x, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad),
     nn.AdaptiveAvgPool2d: lambda t, m, x: t.adaptive_avg_pool2d(x, m.output_size),
     nn.Flatten: lambda t, m, x: t.reshape(x),
 }

@@ -55,6 +55,7 @@ static const activation_row rows[] = {
     {"relu6, dense", CLPRUNE_ACTIVATION_RELU6, {.form = CLPRUNE_FORM_DENSE}, 3, 7, 41},
     {"hard swish, quantised", CLPRUNE_ACTIVATION_HARD_SWISH,
         {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, 3, 7, 41},
+    {"1 / x, dense", CLPRUNE_ACTIVATION_RECIPROCAL, {.form = CLPRUNE_FORM_DENSE}, 3, 7, 41},
     {"sigmoid, dense", CLPRUNE_ACTIVATION_SIGMOID, {.form = CLPRUNE_FORM_DENSE}, 3, 7, 41},
     {"gelu, mean", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_MEAN}, 3, 7, 41},
     {"relu, dense, several chunks", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_DENSE}, 5, 400,
@@ -276,7 +277,7 @@ static void no_samples(NO_ROW)
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const clprune_mat empty = clprune_mat_of(NULL, 0, 9), none = CLPRUNE_NO_MAT;
     clprune_saved *saved = test_new_saved(test_context(), dense, 2, 3, 9);
-    for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_SIGMOID; f++)
+    for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_RECIPROCAL; f++)
         for (size_t first = 0; first < 2; first++)
             TEST_OK(clprune_activation_forward(
                 test_context(), (clprune_activation)f, first, 0, empty, none, empty, saved, NULL));
@@ -333,7 +334,7 @@ static void own_memory(NO_ROW)
     TEST_FAILS(clprune_activation_forward(context, relu, 0, COUNT, other.mat,
                    clprune_mat_rows(next, 0, 1), out.mat, saved, NULL),
         bad, "b overlaps saved");
-    for (int f = relu; f <= (int)CLPRUNE_ACTIVATION_SIGMOID; f++) {
+    for (int f = relu; f <= (int)CLPRUNE_ACTIVATION_RECIPROCAL; f++) {
         TEST_FAILS(BACKWARD((clprune_activation)f, next, none), bad, "dx overlaps saved");
         TEST_FAILS(BACKWARD((clprune_activation)f, dx, clprune_mat_rows(next, 0, 1)), bad,
             "db overlaps saved");

@@ -54,7 +54,9 @@ IN_STAGES = {"hidden_sizes": [16, 32, 32, 32], "depths": [1] * 4, "num_attention
              "patch_size": None}
 OF_MODEL = {
     "Albert": {"embedding_size": 16}, "Codegen": {"rotary_dim": 4}, "ConvNext": {"hidden_sizes": [16, 32], "depths": [1, 1],
-    "num_stages": 2, "patch_size": None}, "Electra": {"embedding_size": 16}, "GPTJ": {"rotary_dim": 4},
+    "num_stages": 2, "patch_size": None}, "DebertaV2": {"relative_attention": True,
+    "position_buckets": 8, "pos_att_type": ["p2c", "c2p"], "norm_rel_ebd": "layer_norm", "share_att_key": True, "conv_kernel_size": 3,
+    "conv_act": "gelu", "position_biased_input": False}, "Electra": {"embedding_size": 16}, "GPTJ": {"rotary_dim": 4},
     "Esm": {"vocab_size": 60, "mask_token_id": 2, "pad_token_id": 0, "position_embedding_type": "rotary"}, "GPTNeo": {"attention_types": [[["global", "local"], 1]]},
     "Gemma": {"head_dim": 8}, "Gemma2": {"head_dim": 8}, "Qwen3": {"head_dim": 8}, "OPT": {"word_embed_proj_dim": 32},
     "Phi": {"num_key_value_heads": 4}, "Pvt": IN_STAGES, "Segformer": IN_STAGES, "T5": {"d_kv": 8}, "MobileViT": {"image_size": 128,
