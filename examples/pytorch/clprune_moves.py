@@ -111,8 +111,9 @@ class Moves(Products):
             self._read(*constants)
         return made
 
-    def placed(self, x: Any, features: Optional[int] = None) -> Value:
-        """As a value. features: the dimension that they are; None: that in which neighbours stay neighbours."""
+    def placed(self, x: Any, features: Optional[int] = None, grid: Optional[Extent] = None) -> Value:
+        """As a value. features: the dimension that they are; None: dimension 1 of images, else the last one. grid: of an image
+        whose rows are one dimension."""
         if not isinstance(x, Moved):
             return x
         if features is None and id(x.places) in self.gathered:
@@ -137,7 +138,7 @@ class Moves(Products):
                                 "C": sizes[last - 1]})
         order = [0, *others, *(d for d in range(1, 1 + len(sizes)) if d != last and d not in others), last]
         own, plus = (t[0].permute(order).reshape(-1, sizes[last - 1]) for t in (own, plus))
-        grid = Extent(value.sizes["H"], value.sizes["W"]) if value.rows == "HW" else Extent(0, 0)
+        grid = Extent(value.sizes["H"], value.sizes["W"]) if value.rows == "HW" else grid or Extent(0, 0)
         if torch.equal(own.flatten(), torch.arange(x.elements)):
             layer = self._push("permute", (x.layer,), Order((x.elements,), (0,)), own.shape[1], grid)
         else:
@@ -218,7 +219,8 @@ class Moves(Products):
                 self.batch, -1, sizes["C"]).double())
         if moved is None:
             raise NotSupported("tensors of two layouts together")
-        return dataclasses.replace(like, layer=self.placed(moved, 2).layer)
+        grid = Extent(sizes["H"], sizes["W"]) if like.rows == "HW" else None
+        return dataclasses.replace(like, layer=self.placed(moved, 2, grid).layer)
 
     def filled(self, constant: Constant, x: Any) -> View:
         """A parameter, or what is computed from some, as a value of each sample: 0 * x + the parameter."""
@@ -269,8 +271,10 @@ class Moves(Products):
         rank = len(self._view(x).groups)
         over = sorted(d % rank for d in ([dims] if isinstance(dims, int) else dims))
         others = [d for d in range(rank) if d not in over]
-        if 0 in over or len(others) < 2:
-            raise NotSupported("a sum or maximum over the samples, or over all that a sample has")
+        if 0 in over:
+            raise NotSupported("a sum or maximum over the samples")
+        if len(others) == 1:
+            return self._changed(x, lambda t: t.reshape(len(t), -1, 1))
         return self._changed(x, lambda t: t.permute(*others[:-1], *over, others[-1]).reshape(
             *(t.shape[d] for d in others[:-1]), -1, t.shape[others[-1]]))
 

@@ -847,7 +847,8 @@ class _Tracer(Images, Attentions, Moves):
             return self.add(a, dataclasses.replace(b, value=-b.value, then=(*b.then, ("neg", ()))))
         if not isinstance(b, (Value, View)) or alpha != 1:
             raise NotSupported("a subtraction needs two tensors of the model's operations")
-        return self.add(self._elementwise("scale", b, -1.0), a)
+        b = self._use(b, True)
+        return self.add(dataclasses.replace(b, layer=self._push("scale", (b.layer,), -1.0)), a)
 
     def mul(self, a: Any, b: Any, out: None = None) -> Value:
         if not isinstance(a, (Value, View, Cut, Scores, Stacked)):

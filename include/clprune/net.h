@@ -288,8 +288,8 @@ typedef struct clprune_net_places {
 #define CLPRUNE_NET_NOWHERE UINT32_MAX
 /* Elements of a sample in any places: gathered by an index, shifted row by row, padded, repeated.
  * The places are copied. Nothing is kept. */
-CLPRUNE_API clprune_net_value clprune_net_gather(clprune_net *net, const char *name,
-    clprune_net_value x, const clprune_net_places *places);
+CLPRUNE_API clprune_net_value clprune_net_gather(
+    clprune_net *net, const char *name, clprune_net_value x, const clprune_net_places *places);
 CLPRUNE_API clprune_net_value clprune_net_max_pool(
     clprune_net *net, const char *name, clprune_net_value x, const clprune_max_pool_desc *desc);
 /* Each pixel becomes factor x factor equal ones (clprune/upsample.h). */

@@ -1,6 +1,6 @@
-/* GELU by tanh, SiLU, tanh, sigmoid, the hard ones and 1 / x: forward with a bias, backward with its
- * gradient, both recomputed; accuracy over the whole line, special values, slopes. What they share
- * with GELU, such as stores, is in test_activation.c. */
+/* GELU by tanh, SiLU, tanh, sigmoid, the hard ones and 1 / x: forward with a bias, backward with
+ * its gradient, both recomputed; accuracy over the whole line, special values, slopes. What they
+ * share with GELU, such as stores, is in test_activation.c. */
 #include "nn/layers/activation_private.h"
 #include "ref/gelu_ref.h"
 #include "support/test_layer.h"

@@ -1,5 +1,6 @@
 #include "ref/gelu_ref.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -56,9 +57,9 @@ double activation_ref(clprune_activation f, double h, double *slope)
         *slope = 1 / (1 + exp(-h)) / (1 + exp(h));
         return 1 / (1 + exp(-h));
     }
-    if (f == CLPRUNE_ACTIVATION_RECIPROCAL) { /* as floats, beyond which they are infinite */
-        *slope = (float)(-1 / h / h);
-        return (float)(1 / h);
+    if (f == CLPRUNE_ACTIVATION_RECIPROCAL) { /* infinite where it is no float */
+        *slope = 1 / h / h > FLT_MAX ? -INFINITY : -1 / h / h;
+        return fabs(1 / h) > FLT_MAX ? copysign(INFINITY, h) : 1 / h;
     }
     if (isinf(h)) {
         *slope = h > 0;

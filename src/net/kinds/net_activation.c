@@ -61,10 +61,8 @@ static const clprune__net_kind sigmoid_kind = {.name = "sigmoid",
     .forward = gelu_forward};
 
 /* Its slope grows without limit towards 0: x has no error. */
-static const clprune__net_kind reciprocal_kind = {.name = "reciprocal",
-    .by_row = clprune__net_by_row,
-    .over = true,
-    .forward = gelu_forward};
+static const clprune__net_kind reciprocal_kind = {
+    .name = "reciprocal", .by_row = clprune__net_by_row, .over = true, .forward = gelu_forward};
 
 static clprune_mat sums_of(const clprune__net_call *call)
 {

@@ -8,7 +8,11 @@
 #include "nn/layers/gather_private.h"
 #include "runtime/context/check.h"
 
-enum { FORTH, BACK, RUN }; /* of set.table.at: the lists of y and of x, and the elements of a place */
+enum {
+    FORTH,
+    BACK,
+    RUN
+}; /* of set.table.at: the lists of y and of x, and the elements of a place */
 
 static clprune_status gather_create(
     const clprune__net_graph *graph, const clprune__net_layer *layer, clprune__net_unit *unit)
@@ -106,8 +110,9 @@ static bool check(clprune_net *net, const char *name, const clprune_net_places *
     if (places == NULL || places->from == NULL || places->rows == 0 || places->cols == 0 ||
         !clprune__mul(places->rows, places->cols, &elements) || elements > INT32_MAX / 2 ||
         of_x > INT32_MAX / 2 ||
-        (places->grid.height != 0 && (places->rows % places->grid.height != 0 ||
-                                         places->rows / places->grid.height != places->grid.width))) {
+        (places->grid.height != 0 &&
+            (places->rows % places->grid.height != 0 ||
+                places->rows / places->grid.height != places->grid.width))) {
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: its places are NULL, none, more than %d, or no image of their grid", name,
             INT32_MAX / 2);
@@ -123,8 +128,8 @@ static bool check(clprune_net *net, const char *name, const clprune_net_places *
     return true;
 }
 
-clprune_net_value clprune_net_gather(clprune_net *net, const char *name, clprune_net_value x,
-    const clprune_net_places *places)
+clprune_net_value clprune_net_gather(
+    clprune_net *net, const char *name, clprune_net_value x, const clprune_net_places *places)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     const clprune__net_value *in = clprune__net_read(net, name, x);
