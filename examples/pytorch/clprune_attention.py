@@ -308,7 +308,8 @@ class Attentions(Products):
         if first[:1] == out[:1] and isinstance(b, Constant) and sorted(first[1:-1]) == sorted(out[1:-1]) and \
                 second[-1:] == first[-1:] and second[-2:-1] == out[-1:] and set(second[:-2]) <= set(first[1:-1]):
             parts = [second[:-2], "".join(i for i in first[1:-1] if i not in second)]
-            x = self._changed(a, lambda t: t.permute([first.index(i) for i in (first[0], *parts[0], *parts[1], first[-1])]).reshape(
+            dims = [first.index(i) for i in (first[0], *parts[0], *parts[1], first[-1])]
+            x = self._changed(a, lambda t: t.permute(dims).reshape(
                 len(t), *(t.shape[first.index(i)] for i in parts[0]), -1, t.shape[-1]))
             y = self.product(self._view(self.placed(x)), swapped(self.filled(b, x)))
             sizes = dict(zip(out, self.result.shape))

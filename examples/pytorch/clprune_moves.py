@@ -49,7 +49,8 @@ class Moved:
         return None if None in parts else parts
 
     def _one(self, none: Any, places: Any, plus: Any, values: Any, result: Tensor) -> Optional["Moved"]:
-        if not all(isinstance(x, Tensor) and x.shape == result.shape and x.is_floating_point() for x in (none, places, plus, values)):
+        if not all(isinstance(x, Tensor) and x.shape == result.shape and x.is_floating_point()
+                   for x in (none, places, plus, values)):
             return None
         places = torch.where(none == 0, places, 0.0)
         if places.numel() == 0 or bool((places != places.round()).any()) or int(places.min()) < 0 or \
@@ -80,15 +81,16 @@ class Moves(Products):
         missing = [axis for axis in memory if axis not in order]
         if any(x.sizes[axis] > 1 for axis in missing):
             return None
-        numbers = numbers.permute([memory.index(axis) for axis in (*order, *missing)]).reshape([x.size(group) for group in x.groups])
+        numbers = numbers.permute([memory.index(axis) for axis in (*order, *missing)])
+        numbers = numbers.reshape([x.size(group) for group in x.groups])
         return Moved(x.layer, x.size(memory[1:]), numbers, torch.zeros(numbers.shape, dtype=torch.float64), first)
 
     def moved_by(self, n: fx.Node) -> Any:
         """What an operation makes of its one value, if it only moves elements; else None."""
         values = [i for i in n.all_input_nodes if not isinstance(self.noted.get(i), Constant) and i in self.noted]
         constants = [self.noted[i] for i in n.all_input_nodes if isinstance(self.noted.get(i), Constant)]
-        if self.drew or len(values) != 1 or self.changed not in ([], values) or any(c.mask or self._parameters_of(c) or c.name in self.named
-                                                               for c in constants):
+        if self.drew or len(values) != 1 or self.changed not in ([], values) or any(
+                c.mask or self._parameters_of(c) or c.name in self.named for c in constants):
             return None
         if n.op == "call_module" and any(True for _ in self.fetch_attr(str(n.target)).parameters()):
             return None
@@ -153,6 +155,13 @@ class Moves(Products):
             self.gathered[id(x.places)] = value, x  # which lives as long as its id is used
         return value
 
+    def placed_if(self, x: Any) -> Any:
+        """As a value, if it can be one."""
+        try:
+            return self.placed(x)
+        except NotSupported:
+            return x
+
     def _settle(self, x: View) -> Value:
         try:
             return super()._settle(x)
@@ -172,7 +181,10 @@ class Moves(Products):
 
     def _fresh(self, layer: int, shape: Sequence[int]) -> Moved:
         """What a layer computes, whose elements lie as in a tensor of this shape, as one of the result's."""
-        places = torch.arange(1, 1 + torch.Size(shape).numel()).view(self.result.shape)
+        return self.of_places(layer, torch.arange(1, 1 + torch.Size(shape).numel()).view(self.result.shape))
+
+    def of_places(self, layer: int, places: Tensor) -> Moved:
+        """A layer's elements, all of them, in these places."""
         return Moved(layer, places.numel() // self.batch, places, torch.zeros(places.shape, dtype=torch.float64), False)
 
     def product(self, a: View, b: View, factor: float = 1.0) -> Union[Value, View]:
@@ -318,8 +330,7 @@ class Moves(Products):
         layer = functools.reduce(lambda a, b: self._push("concat", (a, b.layer), Axis.FEATURES), parts[1:], parts[0].layer)
         shape = list(self._changed(tensors[0], lambda t: t).places.shape)
         size = [*shape[:-1], len(parts), shape[-1]]
-        places = torch.arange(1, 1 + torch.Size(size).numel()).view(size).movedim(-2, dim)
-        return Moved(layer, places.numel() // self.batch, places, torch.zeros(places.shape, dtype=torch.float64), False)
+        return self.of_places(layer, torch.arange(1, 1 + torch.Size(size).numel()).view(size).movedim(-2, dim))
 
     def plus_number(self, x: Any, number: float) -> Value:
         x, name = self._use(x, True), self._name()

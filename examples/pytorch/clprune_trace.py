@@ -119,7 +119,7 @@ class _Tracer(Images, Attentions, Moves):
             return value
         before = self.attentions, self.masked
         try:
-            args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda i: self.placed(self._argument(i)))
+            args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda i: self.placed_if(self._argument(i)))
             return self._handler(n)(*args, **kwargs)
         except NotSupported:
             self.attentions, self.masked = before
@@ -229,7 +229,7 @@ class _Tracer(Images, Attentions, Moves):
                 raise NotSupported("it has hooks, which may compute anything")
             return lambda *args, **kwargs: handler(self, module, *args, **kwargs)
         handler = _listed(n)
-        if handler is None or not (isinstance(self.result, Tensor) or handler in _IN_PARTS):
+        if handler is None or not (isinstance(self.result, Tensor) or handler in (*_IN_PARTS, _Tracer.getitem)):
             raise NotSupported(f"{getattr(n.target, '__name__', n.target)} is not supported")
         return lambda *args, **kwargs: handler(self, *args, **kwargs)
 

@@ -55,7 +55,6 @@ static const activation_row rows[] = {
     {"relu6, dense", CLPRUNE_ACTIVATION_RELU6, {.form = CLPRUNE_FORM_DENSE}, 3, 7, 41},
     {"hard swish, quantised", CLPRUNE_ACTIVATION_HARD_SWISH,
         {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, 3, 7, 41},
-    {"1 / x, dense", CLPRUNE_ACTIVATION_RECIPROCAL, {.form = CLPRUNE_FORM_DENSE}, 3, 7, 41},
     {"sigmoid, dense", CLPRUNE_ACTIVATION_SIGMOID, {.form = CLPRUNE_FORM_DENSE}, 3, 7, 41},
     {"gelu, mean", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_MEAN}, 3, 7, 41},
     {"relu, dense, several chunks", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_DENSE}, 5, 400,
@@ -215,7 +214,7 @@ static void refused(NO_ROW)
     TEST_FAILS(FORWARD(context, relu, 0, 2, y, codes), bad, "another activation");
     TEST_FAILS(BACKWARD(gelu, 0, 2, masks), bad, "another activation");
     TEST_FAILS(BACKWARD(relu, 0, 2, codes), bad, "another activation");
-    TEST_FAILS(FORWARD(context, (clprune_activation)9, 0, 2, y, saved), bad, "activation is 9");
+    TEST_FAILS(FORWARD(context, (clprune_activation)10, 0, 2, y, saved), bad, "activation is 10");
     TEST_FAILS(FORWARD(context, gelu, 1, 2, y, saved), size, "the store holds");
     TEST_FAILS(FORWARD(context, gelu, 0, 1, y, saved), size, "x is");
     TEST_FAILS(FORWARD(context, gelu, 0, 2, x, saved), bad, "y is x");

@@ -962,7 +962,29 @@ class Moves(nn.Module):
         return torch.cat([a, b], 2).flatten(1, 2)[:, ::2] + F.avg_pool1d(x.flatten(2), 3, 1, 1).view(x.shape)
 
 
+class Recurrent(nn.Module):
+    """Cells over rows, over both axes of images as Sequencer has them, and the last state."""
+
+    def __init__(self, kind, batch_first=True):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, 2, 1)
+        self.rows = kind(8, 5, 2, batch_first=batch_first, bidirectional=True)
+        self.wide, self.high = kind(8, 8, batch_first=True), kind(8, 6, batch_first=True, bias=False)
+        self.head, self.batch_first, self.lstm = nn.Linear(10 + 8 + 6, CLASSES), batch_first, kind is nn.LSTM
+
+    def forward(self, images):
+        x = torch.tanh(self.conv(images)).permute(0, 2, 3, 1)
+        rows = x.mean(1) if self.batch_first else x.mean(1).transpose(0, 1)
+        rows = self.rows(rows)[0] if self.batch_first else self.rows(rows)[0].transpose(0, 1)
+        wide = self.wide(x.reshape(-1, *x.shape[2:]))[0].reshape(x.shape)
+        high = self.high(wide.mean(2))[1]
+        return self.head(torch.cat([rows.mean(1), wide.mean((1, 2)),
+                                    (high[0] if self.lstm else high)[-1]], 1))
+
+
 MODELS = {
+    **{f"recurrent, {kind.__name__}, {first}": (functools.partial(Recurrent, kind, first), images)
+       for kind in (nn.LSTM, nn.GRU) for first in (True, False)},
     **{f"moves, {how.__name__}": (functools.partial(Moves, how), images) for how in (
         Moves.shifted, Moves.gathered, Moves.linear, Moves.broadcast, Moves.windows, Moves.written, Moves.einsum,
         Moves.axes, Moves.joined)},
