@@ -101,6 +101,8 @@ class _Tracer(Images, Attentions, Moves):
             return self._constant(n, given, args, kwargs, result)
         self.node, self.result = n, result
         if any(isinstance(a, Failed) for a in given):
+            if n.op == "call_module":
+                self._handler(n)  # or it fails as well, and is listed
             return Failed()
         masked, of_mask = self.masked, any(isinstance(a, Constant) and a.mask for a in given)
         value = self._handled(n)
