@@ -1,6 +1,7 @@
 /* The forward product and dx of a convolution on GPUs. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
+#include "ops/device/mma.h"
 #include "ops/products/gemm_tile.h"
 #include "runtime/context/check.h"
 
@@ -31,7 +32,10 @@ clprune_status clprune__conv_gather_tiled(
     clprune__arg_float(&launch, job->beta);
     clprune__arg_uint(&launch, bias);
     ARG_MATS(&launch, job->from, job->w);
-    clprune__arg_mat(&launch, bias ? job->bias : job->w); /* else not read */
+    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(job->w));
     clprune__arg_mat(&launch, job->to);
+    clprune__launch_multiplies(&launch, clprune__precision_on(context, tile.mma),
+        (double)rows * (double)job->n * (double)job->k *
+            (double)(job->taps.height * job->taps.width));
     return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }
