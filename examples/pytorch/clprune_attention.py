@@ -26,8 +26,7 @@ class Attentions(Products):
                   causal: bool = False, masked: bool = False, window: int = 0,
                   biases: Sequence[Constant] = (), cosines: Optional[Constant] = None) -> Value:
         """Self-attention with its linear layers: (weight, bias) each. cosines: of Swin V2, the logarithm of each head's scale."""
-        x = self._use(x, True)
-        self._features_last(x, "attention")
+        x = self.last_features(x)
         axes = x.axes
         if "".join(axes[:-1]) == x.rows and x.windows == 1:
             x = dataclasses.replace(x, axes=(x.rows, "C"))
@@ -267,6 +266,9 @@ class Attentions(Products):
             return self._attend(a, self._view(b))
         if isinstance(a, (Value, View)) and isinstance(b, Constant) and b.value.dim() == 2:
             return self._of_matrix(a, b)
+        if isinstance(a, Constant) != isinstance(b, Constant):
+            a, b = (self.filled(x, other) if isinstance(x, Constant) else x for x, other in ((a, b), (b, a)))
+            return self.product(self._view(a), self._view(b))
         return self._scores_of(self._view(a), self._view(b), 1.0)
 
     def _scores_of(self, a: View, b: View, scale: float) -> Union[Value, View, Scores]:
@@ -303,7 +305,17 @@ class Attentions(Products):
                 return self.matmul(a, b)
             if (first[-1], out[-1]) == (second[-1], second[-2]):
                 return self._scores_of(self._view(a), swapped(self._view(b)), 1.0)
-        raise NotSupported(f"einsum of {equation!r}, unless it is a product in attention")
+        if first[:1] == out[:1] and isinstance(b, Constant) and sorted(first[1:-1]) == sorted(out[1:-1]) and \
+                second[-1:] == first[-1:] and second[-2:-1] == out[-1:] and set(second[:-2]) <= set(first[1:-1]):
+            parts = [second[:-2], "".join(i for i in first[1:-1] if i not in second)]
+            dims = [first.index(i) for i in (first[0], *parts[0], *parts[1], first[-1])]
+            x = self._changed(a, lambda t: t.permute(dims).reshape(
+                len(t), *(t.shape[first.index(i)] for i in parts[0]), -1, t.shape[-1]))
+            y = self.product(self._view(self.placed(x)), swapped(self.filled(b, x)))
+            sizes = dict(zip(out, self.result.shape))
+            order = (out[0], *parts[0], *parts[1], out[-1])
+            return self._changed(y, lambda t: t.reshape([sizes[i] for i in order]).permute([order.index(i) for i in out]))
+        raise NotSupported(f"einsum of {equation!r}, unless it is a product in attention, or with a parameter")
 
     def softmax(self, x: Any, dim: Optional[int] = None, **_: Any) -> Any:
         if dim is None:
@@ -352,6 +364,8 @@ class Attentions(Products):
             self, q: Any, k: Any, v: Any, attn_mask: Optional[Constant] = None, dropout_p: float = 0.0,
             is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Union[Value, View]:
         q, k, v = map(self._view, (q, k, v))
+        if attn_mask is not None and not isinstance(attn_mask, Constant):
+            return self._attend_by(q, k, v, attn_mask, scale, dropout_p > 0 or is_causal)
         scale = q.size(q.groups[-1]) ** -0.5 if scale is None else scale
         try:
             scores = Scores.of(Heads.of(q), Heads.of(k), scale)
@@ -361,11 +375,20 @@ class Attentions(Products):
             self.attentions += 1
             y = self._view(self.softmax_of(self.product(q, swapped(k), scale), -1))
             return self.product(y, v)
-        if attn_mask is not None and not isinstance(attn_mask, Constant):
-            raise NotSupported("a mask of attention that the net computes")
         if attn_mask is not None:
             scores = self._hide_later(scores, attn_mask)
         return self._attend(dataclasses.replace(scores, causal=is_causal or scores.causal, soft=True, rate=dropout_p), v)
+
+    def _attend_by(self, q: View, k: View, v: View, scores: Any, scale: Optional[float], more: bool) -> Union[Value, View]:
+        """Attention with scores that the net computes, on top of those of queries and keys."""
+        if more:
+            raise NotSupported("attention with scores that the net computes, and dropout or a mask")
+        y = self.product(q, swapped(k), q.size(q.groups[-1]) ** -0.5 if scale is None else scale)
+        self.result, result = torch.empty([self._view(y).size(group) for group in self._view(y).groups]), self.result
+        self.attentions += 1
+        probabilities = self.softmax_of(self.add(self._use(y, True), scores), -1)
+        self.result = result
+        return self.product(self._view(probabilities), v)
 
     def _attend(self, scores: Scores, v: View) -> Union[Value, View]:
         """The fused layer; where it does not have such attention, products."""

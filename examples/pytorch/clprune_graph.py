@@ -49,6 +49,9 @@ class _Proxy(fx.Proxy):
             return self.tracer.create_proxy("call_function", getattr, (self, name), {})
         return value
 
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self.tracer.create_proxy("call_function", operator.setitem, (self, at, value), {})
+
     def __len__(self) -> int:
         return len(self.known)
 
@@ -158,7 +161,7 @@ def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
     places = {sys.modules.get(of.__module__) for of in types} | {sys.modules.get("transformers.integrations.sdpa_attention")}
     places |= {base for of in types for base in of.__mro__}
     known = ("apply_rotary_pos_emb", "repeat_kv", "create_position_ids_from_input_ids", *MASKS)
-    functions = [(torch, name) for name in ("ones", "zeros", "full", "empty")]
+    functions = [(torch, name) for name in ("ones", "zeros", "full", "empty", "tensor")]
     functions += [(place, name) for place in places if place is not None for name in known if name in vars(place)]
 
     def node_of(function: Callable[..., Any]) -> Callable[..., Any]:

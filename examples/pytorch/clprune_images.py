@@ -18,11 +18,14 @@ __all__ = ["Images"]
 class Images(Layers):
     def conv2d(self, x: Value, weight: Constant, bias: Optional[Constant] = None, stride=1,
                padding=0, dilation=1, groups: int = 1) -> Value:
-        x = self._use(x)
+        x = self._use(x, True)
+        if x.windows > 1 and not isinstance(padding, str):
+            reach = pair(dilation)[0] * (weight.value.shape[2] - 1) + 1
+            return self.in_windows(x, (reach, 0), pair(stride), pair(padding)[0], lambda image: self.conv2d(
+                image, weight, bias, stride, (0, pair(padding)[1]), dilation, groups))
         if x.axes == ("C", "", "") and tuple(weight.value.shape[2:]) == (1, 1) and groups == 1:
             return self._linear_of_pixel(x, weight, bias)
-        if x.axes != ("C", "H", "W"):
-            raise NotSupported("a convolution of a tensor that is not an image")
+        x = self.image(x)
         if isinstance(padding, str):
             reach = [d * (k - 1) for d, k in zip(pair(dilation), weight.value.shape[2:])]
             if padding == "same" and any(r % 2 for r in reach):  # one more at the end
@@ -67,8 +70,7 @@ class Images(Layers):
     def conv_transpose2d(self, x: Value, weight: Constant, bias: Optional[Constant] = None, stride=1, padding=0,
                          output_padding=0, groups: int = 1, dilation=1) -> Value:
         x = self._use(x)
-        if x.axes != ("C", "H", "W"):
-            raise NotSupported("a transposed convolution of a tensor that is not an image")
+        x = self.image(x)
         name, (channels, out, *kernel) = self._layer_of(weight), weight.value.shape
         conv = Conv(out * groups, tuple(kernel), pair(stride), pair(padding), pair(dilation), groups, bias is not None,
                     pair(output_padding))
@@ -82,8 +84,7 @@ class Images(Layers):
     def unfold(self, x: Value, kernel_size, dilation=1, padding=0, stride=1) -> Value:
         """The pixels of each window, by a convolution that takes one each."""
         x = self._use(x)
-        if x.axes != ("C", "H", "W"):
-            raise NotSupported("unfold of a tensor that is not an image")
+        x = self.image(x)
         channels, kernel, steps, reach, gaps = x.sizes["C"], *map(pair, (kernel_size, stride, padding, dilation))
         taps, name = kernel[0] * kernel[1], self._name()
         sides = {axis: (x.sizes[axis] + 2 * p - d * (k - 1) - 1) // s + 1
@@ -136,10 +137,12 @@ class Images(Layers):
 
     def max_pool2d(self, x: Value, kernel_size, stride=None, padding=0, dilation=1,
                    ceil_mode: bool = False, return_indices: bool = False) -> Value:
-        x = self._use(x)
-        if x.axes != ("C", "H", "W") or pair(dilation) != (1, 1) or return_indices:
-            raise NotSupported("max pooling needs an image, dilation 1 and no indices")
-        kernel = pair(kernel_size)
+        x, kernel = self._use(x, True), pair(kernel_size)
+        if pair(dilation) != (1, 1) or return_indices or x.windows > 1 and (pair(padding) != (0, 0) or ceil_mode):
+            raise NotSupported("max pooling needs dilation 1, no indices, and in windows no padding")
+        if x.windows > 1:
+            return self.in_windows(x, kernel, pair(stride or kernel), 0, lambda image: self.max_pool2d(image, kernel, stride))
+        x = self.image(x)
         pool = Pool(kernel, pair(stride) if stride else kernel, pair(padding), ceil_mode)
         sizes = {"C": x.sizes["C"], "H": self.result.shape[2], "W": self.result.shape[3]}
         return self._add("max_pool", self._name(), (x.layer,), (pool,), x.axes, sizes)
@@ -147,10 +150,8 @@ class Images(Layers):
     def avg_pool2d(self, x: Value, kernel_size, stride=None, padding=0, ceil_mode: bool = False,
                    count_include_pad: bool = True, divisor_override: Optional[int] = None) -> Value:
         """A depthwise convolution with equal weights that are not trained."""
-        x = self._use(x)
+        x = self.image(self._use(x))
         kernel, padding = pair(kernel_size), pair(padding)
-        if x.axes != ("C", "H", "W"):
-            raise NotSupported("average pooling of a tensor that is not an image")
         if kernel == (x.sizes["H"], x.sizes["W"]) and padding == (0, 0) and not divisor_override:
             return self._mean(x, ("C", "", ""))
         steps, sides = pair(stride) if stride else kernel, tuple(self.result.shape[2:])
@@ -209,8 +210,7 @@ class Images(Layers):
         if x.axes == ("C", "", ""):  # one pixel
             layer = self._push("permute", (x.layer,), Order((x.sizes["C"],), (0,)), x.sizes["C"], Extent(1, 1))
             x = Value(layer, ("C", "H", "W"), {"C": x.sizes["C"], "H": 1, "W": 1})
-        if x.axes != ("C", "H", "W"):
-            raise NotSupported("upsampling needs an image")
+        x = self.image(x)
         factor = sides[0] // x.sizes["H"]
         if mode != "nearest" or sides != (factor * x.sizes["H"], factor * x.sizes["W"]):
             return self._resampled(x, lambda t: F.interpolate(t, size, scale_factor, mode, *more, **others))
@@ -218,10 +218,25 @@ class Images(Layers):
         return self._add("upsample", self._name(), (x.layer,), (factor,), x.axes, sizes)
 
     def adaptive_avg_pool2d(self, x: Value, output_size) -> Value:
-        x = self._use(x)
+        x = self.image(self._use(x))
         sides = tuple(self.result.shape[2:])
-        if x.axes == ("C", "H", "W") and sides not in ((1, 1), (x.sizes["H"], x.sizes["W"])):
+        if sides not in ((1, 1), (x.sizes["H"], x.sizes["W"])):
             return self._resampled(x, lambda t: F.adaptive_avg_pool2d(t, output_size))
-        if x.axes != ("C", "H", "W"):
-            raise NotSupported("average pooling of a tensor that is not an image")
         return x if sides != (1, 1) else self._mean(x, ("C", "", ""))
+
+    def adaptive_max_pool2d(self, x: Any, output_size, return_indices: bool = False) -> Value:
+        x = self.image(self._use(x))
+        kernel = tuple(x.sizes[axis] // side for axis, side in zip("HW", self.result.shape[2:]))
+        if return_indices or any(x.sizes[axis] % side for axis, side in zip("HW", self.result.shape[2:])):
+            raise NotSupported("adaptive max pooling to a grid that does not divide the image, or with indices")
+        return self.max_pool2d(x, kernel)
+
+    def avg_pool1d(self, x: Any, kernel_size, stride=None, padding=0, ceil_mode: bool = False, count_include_pad: bool = True
+                   ) -> Value:
+        """Of lines, as images of one row."""
+        lines = self._changed(x, lambda t: t[:, :, None])
+        self.result = self.result[:, :, None]
+        image, padding, kernel = self.image(lines), (0, pair(padding)[0]), (1, pair(kernel_size)[0])
+        y = self.avg_pool2d(image, kernel, (1, pair(stride or kernel_size)[0]), padding, ceil_mode, count_include_pad)
+        self.result = self.result[:, :, 0]
+        return Value(y.layer, ("C", "T"), {"C": y.sizes["C"], "T": y.sizes.get("W", 1)})

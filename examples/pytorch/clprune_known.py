@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from clprune_modules import own_class
+from clprune_program import Axis, Layer
 from clprune_views import Constant, NotSupported, Value
 
 __all__ = ["known"]
@@ -147,6 +148,75 @@ def _norm_by_result(t: Any, m: nn.Module, x: Value) -> Value:
     raise NotSupported("a norm that is neither RMS norm, with a weight w or w + 1, nor layer norm")
 
 
+def _recurrent(t: Any, m: nn.RNNBase, x: Any, state: Any = None) -> tuple:
+    """nn.LSTM and nn.GRU, step by step: each step is layers of its own, with tied weights."""
+    lstm = isinstance(m, nn.LSTM)
+    if state is not None or getattr(m, "proj_size", 0) or m.dropout > 0 and m.num_layers > 1 or len(t.result[0].shape) != 3:
+        raise NotSupported("a recurrent cell with an initial state, dropout, a projection or samples alone")
+    prefix, hidden, last = str(t.node.target), m.hidden_size, []
+
+    def linear(layer: int, of: str, which: str) -> int:
+        name = t._name(f"{prefix}.{of}{which}")
+        t.program.layers.append(Layer("linear", name, (layer,), (getattr(m, f"weight_{of}{which}").shape[0],)))
+        for ours, theirs in (("weight", "weight"), ("bias", "bias")):
+            path = f"{theirs}_{of}{which}"
+            value = getattr(m, path, None)
+            t._param(f"{name}.{ours}", None if value is None else Constant(f"{prefix}.{path}", value),
+                     torch.zeros(getattr(m, f"weight_{of}{which}").shape[0]))
+        return len(t.program.layers) - 1
+
+    def part(layer: int, i: int) -> int:
+        return t._push("slice", (layer,), Axis.FEATURES, i * hidden, hidden)
+
+    def joined(layers: List[int], axis: Axis) -> int:
+        while len(layers) > 1:
+            layers = [layers[i] if i + 1 == len(layers) else t._push("concat", tuple(layers[i:i + 2]), axis)
+                      for i in range(0, len(layers), 2)]
+        return layers[0]
+
+    def step(gates: int, h: int, c: Optional[int], which: str) -> tuple:
+        of_h = linear(h, "hh", which)
+        if lstm:
+            gates = t._push("add", (gates, of_h))
+            i, f, g, o = (t._push("tanh" if k == 2 else "sigmoid", (part(gates, k),)) for k in range(4))
+            c = t._push("add", (t._push("gate", (f, c)), t._push("gate", (i, g))))
+            return t._push("gate", (t._push("tanh", (c,)), o)), c
+        r, z = (t._push("sigmoid", (t._push("add", (part(gates, k), part(of_h, k))),)) for k in range(2))
+        n = t._push("tanh", (t._push("add", (part(gates, 2), t._push("gate", (r, part(of_h, 2))))),))
+        away = t._push("add", (h, t._push("scale", (n,), -1.0)))
+        return t._push("add", (n, t._push("gate", (z, away)))), None
+
+    samples = t.result[0].shape[0 if m.batch_first else 1]
+    windows = samples // t.batch
+
+    def steps_first(v: Any) -> Any:  # of all windows of a sample
+        v = v if m.batch_first else v.transpose(0, 1)
+        return v.reshape(t.batch, windows, *v.shape[1:]).transpose(1, 2).flatten(1, 2)
+
+    x = t.placed(t._changed(x, steps_first), 2)
+    steps, layer = x.size(x.rows) // windows, x.layer
+    for number in range(m.num_layers):
+        ends = []
+        for reverse in range(2 if m.bidirectional else 1):
+            which = f"_l{number}" + "_reverse" * reverse
+            gates, found = linear(layer, "ih", which), {}
+            h = c = t._push("scale", (part(t._push("slice", (gates,), Axis.ROWS, 0, windows), 0),), 0.0)
+            for i in reversed(range(steps)) if reverse else range(steps):
+                h, c = step(t._push("slice", (gates,), Axis.ROWS, i * windows, windows), h, c, which)
+                found[i] = h
+            last.append((h, c))
+            ends.append(joined([found[i] for i in range(steps)], Axis.ROWS))
+        layer = joined(ends, Axis.FEATURES)
+    features = t.result[0].shape[-1]
+    places = torch.arange(1, 1 + samples * steps * features).view(t.batch, steps, windows, features).transpose(1, 2)
+    places = places.reshape(samples, steps, features)
+    y = t.of_places(layer, places if m.batch_first else places.transpose(0, 1))
+    states = torch.arange(1, 1 + samples * hidden).view(samples, hidden)
+    h, c = (tuple(t.of_places(pair[k], states) for pair in last) if pair_has else None
+            for k, pair_has in ((0, True), (1, lstm)))
+    return (y, (h, c)) if lstm else (y, h)
+
+
 _OF_TRANSFORMERS = {  # classes by name
     "Conv1D": _transposed_linear,
     "NewGELUActivation": lambda t, m, x: t.gelu(x, "tanh"),
@@ -159,7 +229,7 @@ _OF_TRANSFORMERS = {  # classes by name
 def known(module: nn.Module) -> Optional[Callable[..., Value]]:
     """What a module becomes as a whole."""
     of = own_class(module)
-    if of.__name__ == "Attention" and of.__module__.startswith("timm."):
+    if of.__name__ == "Attention" and of.__module__.startswith("timm.") and of.__module__ != "timm.models.fastvit":
         own = {name.split(".")[0] for name, _ in module.named_parameters()}
         return _timm_attention if own == {"qkv", "proj"} and isinstance(module.qkv, nn.Linear) else None
     if of.__name__ == "DropPath" and of.__module__.startswith("timm."):
@@ -198,10 +268,13 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Hardsigmoid: lambda t, m, x: t.hard_sigmoid(x),
     nn.Hardswish: lambda t, m, x: t.hard_swish(x),
     nn.MultiheadAttention: _attention,
+    nn.LSTM: _recurrent,
+    nn.GRU: _recurrent,
     nn.Unfold: lambda t, m, x: t.unfold(x, m.kernel_size, m.dilation, m.padding, m.stride),
     nn.Fold: lambda t, m, x: t.fold(x, m.output_size, m.kernel_size, m.dilation, m.padding, m.stride),
     nn.Softmax: lambda t, m, x: t.softmax(x, m.dim),
     nn.Dropout: lambda t, m, x: t.dropout(x, m.p, m.training),
+    nn.Dropout2d: lambda t, m, x: t.dropout_of_features(x, m.p, m.training),
     nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,
                                                m.ceil_mode, m.return_indices),
     nn.AvgPool2d: lambda t, m, x: t.avg_pool2d(x, m.kernel_size, m.stride, m.padding, m.ceil_mode,
@@ -210,6 +283,7 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     **{pad: lambda t, m, x, mode=mode: t.pad(x, m.padding, mode) for pad, mode in (
         (nn.ZeroPad2d, "constant"), (nn.ReflectionPad2d, "reflect"), (nn.ReplicationPad2d, "replicate"))},
     nn.ConstantPad2d: lambda t, m, x: t.pad(x, m.padding, "constant", m.value),
+    nn.AvgPool1d: lambda t, m, x: t.avg_pool1d(x, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad),
     nn.AdaptiveAvgPool2d: lambda t, m, x: t.adaptive_avg_pool2d(x, m.output_size),
     nn.Flatten: lambda t, m, x: t.reshape(x),
 }

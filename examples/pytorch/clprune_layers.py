@@ -38,6 +38,7 @@ class Layers(fx.Interpreter, Maker):
         self.batch = 0
         self.joined: Dict[tuple, int] = {}  # layers of an axis, and the layer that has them all
         self.ordered: Dict[tuple, int] = {}  # a layer and an order of its elements, and the layer that has it
+        self.gathered: Dict[int, tuple] = {}  # values of elements in other places, by the id of these
         self.plain: Dict[fx.Node, Any] = {}  # results that are no tensors
         self.dropped: Dict[str, Any] = {}  # probabilities by the draw that drops some, as a tensor, or None inside a layer
 
@@ -226,10 +227,6 @@ class Layers(fx.Interpreter, Maker):
                 f"{constant.name} of {tuple(constant.value.shape)} with a tensor of "
                 f"(N, {', '.join(map(str, x.shape))}): a parameter needs one value per feature, or per "
                 "row and feature")
-
-    def _features_last(self, x: Value, what: str) -> None:
-        if x.axes[-1] != "C":
-            raise NotSupported(f"{what} over dimension -1, which is not the features")
 
     def same(self, x: Value, *_: Any, **__: Any) -> Value:
         return x

@@ -211,6 +211,9 @@ class Products(Layers):
             value = value[0]  # of each sample
         while value.dim() > len(shape) and value.shape[0] == 1:
             value = value[0]
+        if value.dim() == len(shape) and value.shape[0] == self.batch * shape[0] > 0 and \
+                torch.equal(value, value[:shape[0]].repeat(self.batch, *[1] * (len(shape) - 1))):
+            value, constant = value[:shape[0]], dataclasses.replace(constant, then=(*constant.then, ("narrow", (0, 0, shape[0]))))
         if tuple(value.shape) == shape:
             return dataclasses.replace(constant, value=value)
         try:

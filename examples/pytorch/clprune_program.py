@@ -13,8 +13,8 @@ from clprune_library import Error
 from clprune_made import Made
 from clprune_views import Bias, Value, View
 
-__all__ = ["Attention", "Axis", "Conv", "Extent", "FLOATS", "Failed", "Layer", "Param", "Parts", "Pool", "Product", "Program",
-           "Stacked", "check_read", "needed", "pair"]
+__all__ = ["Attention", "Axis", "Conv", "Extent", "FLOATS", "Failed", "Layer", "Param", "Parts", "Places", "Pool", "Product",
+           "Program", "Stacked", "check_read", "needed", "pair"]
 
 FLOATS = {"dtype": torch.float32, "device": "cpu"}
 
@@ -90,6 +90,19 @@ class Extent:
 
     height: int
     width: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Places:
+    """clprune_net_places. of: rows x cols, int32; -1: nowhere."""
+
+    rows: int
+    cols: int
+    grid: Extent
+    of: Tensor
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Places) and self.grid == other.grid and torch.equal(self.of, other.of)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ from clprune_graph import MASKS, fails, graph_of, hooks_of, unchanged
 from clprune_images import Images
 from clprune_known import known
 from clprune_library import Error
+from clprune_moves import Moved, Moves
 from clprune_program import FLOATS, Axis, Extent, Failed, Layer, Param, Parts, Pool, Program, Stacked, needed
 from clprune_views import Constant, Cut, NotSupported, Order, Scores, Value, View, first_part, permuted, picked, reshaped
 
@@ -27,7 +28,7 @@ __all__ = ["trace"]
 _TRACING = threading.RLock()  # torch.fx patches nn.Module
 
 
-class _Tracer(Images, Attentions):
+class _Tracer(Images, Attentions, Moves):
     """Runs a traced model on an example and notes the layer that each operation becomes."""
 
     # ---- the graph
@@ -81,7 +82,7 @@ class _Tracer(Images, Attentions):
         if n.op == "output":
             self.program.key = "out" if isinstance(args[0], dict) and "out" in args[0] else None
             output = args[0][self.program.key] if self.program.key else args[0]
-            output = self.scores(output) if isinstance(output, Scores) else output
+            output = self.scores(output) if isinstance(output, Scores) else self.placed(output)
             if isinstance(output, (Value, View)):
                 self.program.output = value = self._whole(output)
                 shape = tuple((result[self.program.key] if self.program.key else result).shape)
@@ -94,22 +95,40 @@ class _Tracer(Images, Attentions):
             return output
         if result is None:  # a write by index
             if not all(isinstance(a, Constant) for a in given):
-                raise NotSupported("a write by index of what is computed from the input")
+                return self._write(n)
             return self._written(any(a.mask for a in given), n)
-        if not any(isinstance(a, (Value, View, Cut, Scores, Failed, Parts, tuple)) for a in given):
+        if not any(isinstance(a, (Value, View, Cut, Scores, Moved, Failed, Parts, tuple)) for a in given):
             return self._constant(n, given, args, kwargs, result)
         self.node, self.result = n, result
-        handler = self._handler(n)
         if any(isinstance(a, Failed) for a in given):
+            if n.op == "call_module":
+                self._handler(n)  # or it fails as well, and is listed
             return Failed()
         masked, of_mask = self.masked, any(isinstance(a, Constant) and a.mask for a in given)
-        value = handler(*args, **kwargs)
+        value = self._handled(n)
         read = masked < self.masked or isinstance(value, Scores) and value.masked
         if of_mask and not read and not isinstance(value, Constant):
             raise NotSupported("the mask of lengths is read by another operation than attention")
         if n.all_input_nodes[0] in self.changed:
             self._change(n, result, given[0], value)
         return value
+
+    def _handled(self, n: fx.Node) -> Any:
+        """What the operation's handler makes of it; else, if it only moves elements, these in other places."""
+        moved = any(isinstance(self.noted.get(i), Moved) for i in n.all_input_nodes)
+        value = self.moved_by(n) if moved else None
+        if value is not None:
+            return value
+        before = self.attentions, self.masked
+        try:
+            args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda i: self.placed_if(self._argument(i)))
+            return self._handler(n)(*args, **kwargs)
+        except NotSupported:
+            self.attentions, self.masked = before
+            value = None if moved else self.moved_by(n)
+            if value is None:
+                raise
+            return value
 
     def _constant(self, n: fx.Node, given: List[Any], args: tuple, kwargs: Dict[str, Any], result: Tensor) -> Constant:
         """What an operation without values of the net gives."""
@@ -182,6 +201,22 @@ class _Tracer(Images, Attentions):
                 raise NotSupported("it changes a tensor in place of which there is another view")
             self.noted[other] = new
 
+    def _write(self, n: fx.Node) -> None:
+        """A value that takes the place of elements of another one."""
+        target, at, value = n.args
+        at = fx.node.map_arg(at, lambda i: self.env[i])
+
+        def put(x: Tensor, part: Any) -> Tensor:
+            x[at] = part
+            return x
+
+        self.node, self.result, old = n, self.env[target], self.noted[target]
+        if not isinstance(value, fx.Node) or isinstance(self.noted.get(value), Constant) or isinstance(old, Constant):
+            raise NotSupported("a write by index of others than tensors of the model's operations")
+        rest = self._changed(old, lambda t: put(t.clone(), 0))
+        part = self._changed(self.noted[value], lambda t: put(torch.zeros(self.result.shape, dtype=t.dtype), t))
+        self._change(n, self.result, old, self.add(self.placed(rest), self.placed(part)))
+
     def _argument(self, n: fx.Node) -> Any:
         """What is noted of a tensor; another value, such as a size, as it is."""
         return self.noted[n] if n in self.noted else self.env[n]
@@ -196,7 +231,7 @@ class _Tracer(Images, Attentions):
                 raise NotSupported("it has hooks, which may compute anything")
             return lambda *args, **kwargs: handler(self, module, *args, **kwargs)
         handler = _listed(n)
-        if handler is None or not (isinstance(self.result, Tensor) or handler in _IN_PARTS):
+        if handler is None or not (isinstance(self.result, Tensor) or handler in (*_IN_PARTS, _Tracer.getitem)):
             raise NotSupported(f"{getattr(n.target, '__name__', n.target)} is not supported")
         return lambda *args, **kwargs: handler(self, *args, **kwargs)
 
@@ -275,6 +310,8 @@ class _Tracer(Images, Attentions):
         if not training:
             raise NotSupported("a batch norm that uses running statistics in training")
         if x.axes[0] != "C":
+            x = self._use(self.by_features(self._view(x), 1), True)
+        if x.axes[0] != "C":
             raise NotSupported("a batch norm over dimension 1, which is not the features")
         if mean is None or momentum is None:
             raise NotSupported("a batch norm without running statistics or momentum is not "
@@ -325,6 +362,8 @@ class _Tracer(Images, Attentions):
                    bias: Optional[Constant] = None, eps: float = 1e-5) -> Value:
         x = self._use(x)
         if x.axes[0] != "C":
+            x = self._use(self.by_features(self._view(x), 1))
+        if x.axes[0] != "C":
             raise NotSupported("a group norm over dimension 1, which is not the features")
         name = self._layer_of(weight)
         value = self._add("group_norm", name, (x.layer,), (groups,), x.axes, x.sizes, eps)
@@ -351,7 +390,7 @@ class _Tracer(Images, Attentions):
                 return self._use(self._plain(self.plus(self._view(x), constant)), True)
             return self._affine(None, per_feature, x)
         if sorted(axes) != sorted(x.stored):
-            raise NotSupported(f"{constant.name} of {shape} added to a tensor that is laid out differently")
+            return self._use(self._plain(self.plus(self._view(x), constant)), True)
         name = self._name(constant.name or self.node.name)
         value = self._add("positions", name, (x.layer,), (), x.axes, x.sizes)
         order = tuple(axes.index(axis) for axis in x.stored)
@@ -395,10 +434,18 @@ class _Tracer(Images, Attentions):
         return value
 
     def cat(self, tensors: Sequence[Any], dim: int = 0) -> Value:
-        """Features or rows behind each other, two values at a time; a list that begins as an earlier one did goes
-        on from there, as DenseNet's do."""
         if isinstance(tensors, Parts):
             tensors = [self._part(tensors, i) for i in range(len(tensors.sizes))]
+        try:
+            return self._cat(tensors, dim)
+        except NotSupported:
+            if dim % self.result.dim() == 0 or any(isinstance(x, Constant) for x in tensors):
+                raise
+            return self.joined_along(tensors, dim % self.result.dim())
+
+    def _cat(self, tensors: Sequence[Any], dim: int) -> Value:
+        """Features or rows behind each other, two values at a time; a list that begins as an earlier one did goes
+        on from there, as DenseNet's do."""
         if len(tensors) == 2 and isinstance(tensors[0], Cut) and dim % self.result.dim() == self.result.dim() - 1:
             return tensors[0].joined(self._cut(tensors[1])).whole
         if len(tensors) > 1 and all(isinstance(x, Constant) and x.value.shape[1:2] == (1,) for x in tensors[:-1]):
@@ -445,13 +492,18 @@ class _Tracer(Images, Attentions):
     def sum(self, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Value:
         if isinstance(x, Stacked) and dim in (x.dim, (x.dim,), [x.dim]) and not keepdim:
             return functools.reduce(self.add, x)
-        raise NotSupported("sum is not supported, other than of tensors that were stacked")
+        if dim is None:
+            raise NotSupported("a sum of all elements")
+        return self.summed(x, dim)
 
     def max(self, x: Any, dim: Any = None, keepdim: bool = False) -> tuple:
         """Over all rows, 16 at a time, as of an image of one line; without the indices."""
         x = self._use(x)
-        if not isinstance(dim, int) or x.rows == "" or x.axes[dim % (1 + len(x.axes)) - 1] != x.rows or "C" not in x.axes:
-            raise NotSupported("max is supported over all rows of a sample")
+        if not isinstance(dim, int):
+            raise NotSupported("max is supported along a dimension")
+        if x.rows == "" or x.axes[dim % (1 + len(x.axes)) - 1] != x.rows or "C" not in x.axes:
+            self.result = self.result[0]
+            return (self.amax(x, dim),)
         rows, layer = x.size(x.rows), x.layer
         while rows > 1:
             line = self._push("permute", (layer,), Order((rows, x.sizes["C"]), (0, 1)), x.sizes["C"], Extent(1, rows))
@@ -460,6 +512,16 @@ class _Tracer(Images, Attentions):
         at = dim % (1 + len(x.axes)) - 1
         axes = tuple(group if group == "C" else "" for d, group in enumerate(x.axes) if keepdim or d != at)
         return (Value(self._push("flatten", (layer,)), axes, {"C": x.sizes["C"]}),)
+
+    def _view(self, x: Any) -> View:
+        return super()._view(self._unstacked(x))
+
+    def _use(self, x: Any, windows: bool = False) -> Value:
+        return super()._use(self._unstacked(x), windows)
+
+    def _unstacked(self, x: Any) -> Any:
+        """Values that were stacked, as one."""
+        return self.placed(self.beside(x, x.dim)) if isinstance(x, Stacked) else self.placed(x)
 
     def _weighted(self, x: Stacked, weights: Any) -> Stacked:
         """Stacked values times a value for each feature of each of them."""
@@ -526,7 +588,10 @@ class _Tracer(Images, Attentions):
         if sorted(x.axes) == ["C", "H", "W"] and x.axes[dim - 1] != "C":
             side, = self._sides(x, (dim,), "a part")
             return self._resampled(x, lambda t: t.narrow(side, first, count))
-        axis, _ = self._axis(x, dim, "a part")
+        try:
+            axis, _ = self._axis(x, dim, "a part")
+        except NotSupported:
+            return self.placed(self._changed(x, lambda t: t.narrow(dim, first, count)))
         if count == x.shape[dim - 1]:
             return x
         return self._resized(x, self._push("slice", (x.layer,), axis, first, count), dim - 1, axis, count)
@@ -607,10 +672,10 @@ class _Tracer(Images, Attentions):
 
     def expand(self, x: Any, *_: Any) -> Value:
         """Of features of a sample, as gates of pixels; what reads it takes it as it is."""
-        x = self._vector(self._use(x))
-        if x.rows != "" or len(x.axes) + 1 != self.result.dim():
-            raise NotSupported("expand is supported for parameters, and for values of the features of a sample")
-        return x
+        one = self._vector(self._use(x))
+        if one.rows != "" or len(one.axes) + 1 != self.result.dim():
+            return self._changed(x, lambda t: t.expand(self.result.shape))
+        return one
 
     def relu(self, x: Value, inplace: bool = False) -> Value:
         return self._elementwise("relu", x)
@@ -703,6 +768,11 @@ class _Tracer(Images, Attentions):
             return dataclasses.replace(x, rate=float(p), draw=self.node.name)
         return self._elementwise("dropout", x, float(p)) if p > 0 and training else x
 
+    def dropout_of_features(self, x: Value, p: float, training: bool) -> Value:
+        if p > 0 and training:
+            raise NotSupported("dropout of whole features")
+        return x
+
     def mean(self, x: Any, dim=None, keepdim: bool = False, **more: Any) -> Value:
         if isinstance(x, Stacked) and dim in (x.dim, (x.dim,), [x.dim]) and not keepdim and not more:
             return self._elementwise("scale", functools.reduce(self.add, x), 1 / len(x))
@@ -718,8 +788,10 @@ class _Tracer(Images, Attentions):
         if 0 not in dims and not more and "C" in over and len(left) == 1 and x.windows == 1:
             x = self._use(self.by_features(self._view(x), left[0]))
             over = "".join(x.axes[d - 1] for d in dims if d > 0)
-        if not dims or 0 in dims or sorted(over) != sorted(x.rows) or "C" not in x.axes or more:
-            raise NotSupported("a mean over other dimensions than all rows of a sample")
+        if not dims or 0 in dims or more:
+            raise NotSupported("a mean over other dimensions than those of a sample")
+        if sorted(over) != sorted(x.rows) or "C" not in x.axes:
+            return self.summed(x, dims, 1 / math.prod(((1, *x.shape)[d]) for d in dims))
         return self._mean(x, [group if group == "C" else ""
                               for d, group in enumerate(x.axes, 1) if keepdim or d not in dims])
 
@@ -739,6 +811,8 @@ class _Tracer(Images, Attentions):
             return self._add("norms_mean", self._name(), means.inputs, (), a.axes, a.sizes, means.eps + b)
         if erf is not None and erf.more == () and b == 1 and alpha == 1:
             return self._add("erf", self._name(), erf.inputs, (1,), a.axes, a.sizes)
+        if isinstance(b, (int, float)) and isinstance(a, Value):
+            return self.plus_number(a, alpha * b)
         if isinstance(b, Constant) and alpha == 1:
             return self._positions(self._use(a, True), b)
         if alpha != 1 or not isinstance(a, Value) or not isinstance(b, Value):
@@ -748,9 +822,7 @@ class _Tracer(Images, Attentions):
             b = self.laid_as(b, a)
             a = a if a.layout == b.layout else self.laid_as(a, b)
         if a.layout != b.layout:
-            raise NotSupported(f"an addition of (N, {', '.join(map(str, a.shape))}) and "
-                                f"(N, {', '.join(map(str, b.shape))}), which are laid out "
-                                "differently")
+            a, b = self.alike(self._use(a, True), self._use(b, True))
         if b.factor is None and a.factor is not None:
             a, b = b, a
         a = self._use(a, True)
@@ -771,9 +843,14 @@ class _Tracer(Images, Attentions):
         return dataclasses.replace(x, axes=axes, sizes={"C": x.sizes["C"]})
 
     def sub(self, a: Any, b: Any, alpha: float = 1) -> Value:
-        if not isinstance(a, (Value, View)) or not isinstance(b, (Value, View)) or alpha != 1:
+        if isinstance(b, (int, float)):
+            return self.add(a, -alpha * b)
+        if isinstance(b, Constant) and not b.mask and alpha == 1:
+            return self.add(a, dataclasses.replace(b, value=-b.value, then=(*b.then, ("neg", ()))))
+        if not isinstance(b, (Value, View)) or alpha != 1:
             raise NotSupported("a subtraction needs two tensors of the model's operations")
-        return self.add(a, self._elementwise("scale", b, -1.0))
+        b = self._use(b, True)
+        return self.add(dataclasses.replace(b, layer=self._push("scale", (b.layer,), -1.0)), a)
 
     def mul(self, a: Any, b: Any, out: None = None) -> Value:
         if not isinstance(a, (Value, View, Cut, Scores, Stacked)):
@@ -833,14 +910,13 @@ class _Tracer(Images, Attentions):
             as_one = self.laid_as(other, one)
             if as_one is not other:
                 return self._add("gate", self._name(), (one.layer, as_one.layer), (), one.axes, one.sizes)
-        if x.windows > 1 or g.windows > 1:
-            raise NotSupported("a product of windows and others")
+        both = x, g
         if x.rows == "":
             x, g = g, x
         g = self._vector(g)
-        if g.rows != "" or g.axes != tuple("C" if group == "C" else "" for group in x.axes):
-            raise NotSupported("a product of two tensors is not supported, unless they have the same shape, or "
-                                "one of them has a value for each feature of a sample")
+        if x.windows > 1 or g.windows > 1 or g.rows != "" or g.sizes["C"] != x.sizes["C"] or \
+                g.axes != tuple("C" if group == "C" else "" for group in x.axes):
+            x, g = self.alike(*both)
         return self._add("gate", self._name(), (x.layer, g.layer), (), x.axes, x.sizes)
 
     def _vector(self, x: Value) -> Value:
@@ -855,6 +931,11 @@ class _Tracer(Images, Attentions):
         x = self._use(x, True)
         return self._gate(x, x)
 
+    def pow(self, x: Any, exponent: Any) -> Value:
+        if exponent not in (2, 3):
+            raise NotSupported(f"the power {exponent}, only 2 or 3")
+        return self.square(x) if exponent == 2 else self._gate(self.square(x), self._use(x, True))
+
     def div(self, a: Any, b: Any) -> Value:
         norms, means = self._of(a, "norm"), self._of(b, "norms_mean")
         if norms is not None and means is not None and norms.inputs == means.inputs and means.eps > 0:
@@ -862,7 +943,8 @@ class _Tracer(Images, Attentions):
         if isinstance(b, Constant) and not b.mask:
             return self.mul(a, dataclasses.replace(b, value=1 / b.value, then=(*b.then, ("reciprocal", ()))))
         if not isinstance(b, (int, float)):
-            raise NotSupported("a division by a tensor is not supported")
+            b = self._use(b, True)
+            return self.mul(a, dataclasses.replace(b, layer=self._push("reciprocal", (b.layer,))))
         return self.mul(a, 1 / b)
 
     def addcmul(self, beta: Any, a: Any, b: Any, value: float = 1) -> Value:
@@ -975,6 +1057,13 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.tanh: _Tracer.tanh,
     torch.erf: _Tracer.erf,
     torch.square: _Tracer.square,
+    torch.pow: _Tracer.pow,
+    operator.pow: _Tracer.pow,
+    operator.isub: _Tracer.sub,
+    torch.div: _Tracer.div,
+    torch.amax: _Tracer.amax,
+    F.avg_pool1d: _Tracer.avg_pool1d,
+    F.adaptive_max_pool2d: _Tracer.adaptive_max_pool2d,
     torch.norm: _Tracer.norm,
     torch.linalg.vector_norm: _Tracer.norm,
     F.relu6: _Tracer.relu6,
@@ -1040,6 +1129,8 @@ _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "sum": _Tracer.sum, "max": _Tracer.max, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
     "neg": _Tracer.neg, "tanh": _Tracer.tanh, "erf": _Tracer.erf, "norm": _Tracer.norm, "square": _Tracer.square,
+    "pow": _Tracer.pow, "amax": _Tracer.amax, "reciprocal": lambda t, x: t._elementwise("reciprocal", x), "sub_": _Tracer.sub,
+    "div_": _Tracer.div, "sigmoid_": _Tracer.sigmoid,
     "sigmoid": _Tracer.sigmoid,
     "roll": _Tracer.roll, "flip": _Tracer.flip,
     "split": _Tracer.split, "chunk": _Tracer.split,

@@ -7,7 +7,7 @@
  *            GELU_CODE keeps the derivative as codes. Other forms keep x + b; the derivative
  *            is computed from the restored x + b.
  *
- *     HARD_SIGMOID, HARD_SWISH, SIGMOID
+ *     HARD_SIGMOID, HARD_SWISH, SIGMOID, RECIPROCAL
  *            the same without GELU_CODE, whose levels are not those of their derivatives.
  *
  * GELU_CODE. The backward pass of GELU needs only its slope s(h) = Phi(h) + h * phi(h), which lies
@@ -51,7 +51,8 @@ typedef enum clprune_activation {
     CLPRUNE_ACTIVATION_RELU6 = 5,        /* min(max(x, 0), 6) */
     CLPRUNE_ACTIVATION_HARD_SIGMOID = 6, /* min(max(x + 3, 0), 6) / 6 */
     CLPRUNE_ACTIVATION_HARD_SWISH = 7,   /* x * hard sigmoid of x (arXiv 1905.02244) */
-    CLPRUNE_ACTIVATION_SIGMOID = 8       /* 1 / (1 + exp(-x)) */
+    CLPRUNE_ACTIVATION_SIGMOID = 8,      /* 1 / (1 + exp(-x)) */
+    CLPRUNE_ACTIVATION_RECIPROCAL = 9    /* 1 / x: keep x without error, its slope is -1 / x^2 */
 } clprune_activation;
 
 /* y = f(x + b) for samples [first, first + count), and stores in `saved` what dx needs. x, y:
@@ -61,7 +62,7 @@ typedef enum clprune_activation {
  * is unchanged unless it is y. saved: NULL for inference, which reads neither first nor count. x
  * and y must not overlap the store; with a DENSE store, x (GELU) or y (RELU) may be the memory of
  * these samples (clprune_saved_target). Except for RELU y may be of bf16, and so may x without b if
- * it is not stored. Errors: INVALID_ARGUMENT (GELU with MASK, RELU and the last three with
+ * it is not stored. Errors: INVALID_ARGUMENT (GELU with MASK, RELU and the last four with
  * GELU_CODE, y = x where the store keeps x + b), and as clprune_saved_store. */
 CLPRUNE_API clprune_status clprune_activation_forward(clprune_context *context,
     clprune_activation activation, size_t first, size_t count, clprune_mat x, clprune_mat b,

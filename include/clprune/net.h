@@ -247,6 +247,9 @@ CLPRUNE_API clprune_net_value clprune_net_hard_sigmoid(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_hard_swish(
     clprune_net *net, const char *name, clprune_net_value x);
+/* 1 / x, for divisions: a sum that is at least some eps. Every preset keeps x without error. */
+CLPRUNE_API clprune_net_value clprune_net_reciprocal(
+    clprune_net *net, const char *name, clprune_net_value x);
 /* silu(a) * b of the two halves [a | b] of x's columns (clprune/swiglu.h), and with another
  * activation in place of silu, but not RELU or RELU6. */
 CLPRUNE_API clprune_net_value clprune_net_swiglu(
@@ -275,6 +278,18 @@ CLPRUNE_API clprune_net_value clprune_net_slice(clprune_net *net, const char *na
  * same elements. grid: of an image, or {0, 0}. */
 CLPRUNE_API clprune_net_value clprune_net_permute(clprune_net *net, const char *name,
     clprune_net_value x, const clprune_permute_desc *desc, size_t cols, clprune_extent grid);
+/* The elements of y, `rows` x `cols` of a sample: element i is element from[i] of x, which several
+ * may be, or 0 where that is CLPRUNE_NET_NOWHERE. grid: of an image, or {0, 0}. */
+typedef struct clprune_net_places {
+    size_t rows, cols;
+    clprune_extent grid;
+    const uint32_t *from; /* rows * cols, row by row */
+} clprune_net_places;
+#define CLPRUNE_NET_NOWHERE UINT32_MAX
+/* Elements of a sample in any places: gathered by an index, shifted row by row, padded, repeated.
+ * The places are copied. Nothing is kept. */
+CLPRUNE_API clprune_net_value clprune_net_gather(
+    clprune_net *net, const char *name, clprune_net_value x, const clprune_net_places *places);
 CLPRUNE_API clprune_net_value clprune_net_max_pool(
     clprune_net *net, const char *name, clprune_net_value x, const clprune_max_pool_desc *desc);
 /* Each pixel becomes factor x factor equal ones (clprune/upsample.h). */

@@ -76,7 +76,7 @@ static void categories(NO_ROW)
 
 /* The enumerators of every public enum are part of the ABI too: a change here breaks programs that
  * were built before. From 0 on; -1: no enumerator has this number, or the end. */
-static const int enumerators[][10] = {
+static const int enumerators[][11] = {
     {CLPRUNE_LOG_ERROR, CLPRUNE_LOG_WARNING, CLPRUNE_LOG_INFO, -1},
     {CLPRUNE_KERNELS_AUTO, CLPRUNE_KERNELS_VECTOR, CLPRUNE_KERNELS_TILED, -1},
     {CLPRUNE_PRECISION_DEFAULT, CLPRUNE_PRECISION_FP32, CLPRUNE_PRECISION_TF32,
@@ -94,7 +94,7 @@ static const int enumerators[][10] = {
     {CLPRUNE_ACTIVATION_RELU, CLPRUNE_ACTIVATION_GELU, CLPRUNE_ACTIVATION_GELU_TANH,
         CLPRUNE_ACTIVATION_SILU, CLPRUNE_ACTIVATION_TANH, CLPRUNE_ACTIVATION_RELU6,
         CLPRUNE_ACTIVATION_HARD_SIGMOID, CLPRUNE_ACTIVATION_HARD_SWISH, CLPRUNE_ACTIVATION_SIGMOID,
-        -1},
+        CLPRUNE_ACTIVATION_RECIPROCAL, -1},
     {CLPRUNE_AXIS_FEATURES, CLPRUNE_AXIS_ROWS, -1},
     {CLPRUNE_ROUNDING_STOCHASTIC, CLPRUNE_ROUNDING_NEAREST, -1},
     {-1, CLPRUNE_ACCESS_READ, CLPRUNE_ACCESS_WRITE, CLPRUNE_ACCESS_READ_WRITE, -1},
@@ -103,7 +103,7 @@ static const int enumerators[][10] = {
 static void enumerators_stay(NO_ROW)
 {
     for (size_t i = 0; i < COUNT_OF(enumerators); i++)
-        for (int k = 0; k < 10 && (k == 0 || enumerators[i][k] != 0); k++)
+        for (int k = 0; k < 11 && (k == 0 || enumerators[i][k] != 0); k++)
             if (enumerators[i][k] != -1)
                 assert_int_equal(enumerators[i][k], k);
 }

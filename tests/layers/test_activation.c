@@ -214,7 +214,7 @@ static void refused(NO_ROW)
     TEST_FAILS(FORWARD(context, relu, 0, 2, y, codes), bad, "another activation");
     TEST_FAILS(BACKWARD(gelu, 0, 2, masks), bad, "another activation");
     TEST_FAILS(BACKWARD(relu, 0, 2, codes), bad, "another activation");
-    TEST_FAILS(FORWARD(context, (clprune_activation)9, 0, 2, y, saved), bad, "activation is 9");
+    TEST_FAILS(FORWARD(context, (clprune_activation)10, 0, 2, y, saved), bad, "activation is 10");
     TEST_FAILS(FORWARD(context, gelu, 1, 2, y, saved), size, "the store holds");
     TEST_FAILS(FORWARD(context, gelu, 0, 1, y, saved), size, "x is");
     TEST_FAILS(FORWARD(context, gelu, 0, 2, x, saved), bad, "y is x");
@@ -276,7 +276,7 @@ static void no_samples(NO_ROW)
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const clprune_mat empty = clprune_mat_of(NULL, 0, 9), none = CLPRUNE_NO_MAT;
     clprune_saved *saved = test_new_saved(test_context(), dense, 2, 3, 9);
-    for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_SIGMOID; f++)
+    for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_RECIPROCAL; f++)
         for (size_t first = 0; first < 2; first++)
             TEST_OK(clprune_activation_forward(
                 test_context(), (clprune_activation)f, first, 0, empty, none, empty, saved, NULL));
@@ -333,7 +333,7 @@ static void own_memory(NO_ROW)
     TEST_FAILS(clprune_activation_forward(context, relu, 0, COUNT, other.mat,
                    clprune_mat_rows(next, 0, 1), out.mat, saved, NULL),
         bad, "b overlaps saved");
-    for (int f = relu; f <= (int)CLPRUNE_ACTIVATION_SIGMOID; f++) {
+    for (int f = relu; f <= (int)CLPRUNE_ACTIVATION_RECIPROCAL; f++) {
         TEST_FAILS(BACKWARD((clprune_activation)f, next, none), bad, "dx overlaps saved");
         TEST_FAILS(BACKWARD((clprune_activation)f, dx, clprune_mat_rows(next, 0, 1)), bad,
             "db overlaps saved");

@@ -1,6 +1,6 @@
-/* GELU by tanh, SiLU, tanh, sigmoid, and the hard ones: forward with a bias, backward with its
- * gradient, both recomputed; accuracy over the whole line, special values, slopes. What they share
- * with GELU, such as stores, is in test_activation.c. */
+/* GELU by tanh, SiLU, tanh, sigmoid, the hard ones and 1 / x: forward with a bias, backward with
+ * its gradient, both recomputed; accuracy over the whole line, special values, slopes. What they
+ * share with GELU, such as stores, is in test_activation.c. */
 #include "nn/layers/activation_private.h"
 #include "ref/gelu_ref.h"
 #include "support/test_layer.h"
@@ -118,13 +118,13 @@ static void special_values(void **state)
     }
 }
 
-enum { KINDS = 6 };
+enum { KINDS = 7 };
 
 static const clprune_activation kinds[KINDS] = {CLPRUNE_ACTIVATION_GELU_TANH,
     CLPRUNE_ACTIVATION_SILU, CLPRUNE_ACTIVATION_TANH, CLPRUNE_ACTIVATION_HARD_SIGMOID,
-    CLPRUNE_ACTIVATION_HARD_SWISH, CLPRUNE_ACTIVATION_SIGMOID};
+    CLPRUNE_ACTIVATION_HARD_SWISH, CLPRUNE_ACTIVATION_SIGMOID, CLPRUNE_ACTIVATION_RECIPROCAL};
 
-/* Further from -3 and 3 than the steps reach. */
+/* Further from -3 and 3, or from 0, than the steps reach. */
 static void off_corners(const void *of, size_t count, float *values)
 {
     const shape *s = of;
@@ -133,6 +133,8 @@ static void off_corners(const void *of, size_t count, float *values)
     for (size_t i = 0; i < count && hard; i++)
         if (fabsf(fabsf(values[i]) - 3) < 0.02f)
             values[i] *= 1.02f;
+    for (size_t i = 0; i < count && s->f == CLPRUNE_ACTIVATION_RECIPROCAL; i++)
+        values[i] += copysignf(1, values[i]);
 }
 
 static void slopes(void **state)
@@ -153,7 +155,7 @@ int main(void)
 {
     static const layer_case *const cases[] = {&forward, &backward, &recompute};
     static const char *const names[KINDS] = {
-        "gelu tanh", "silu", "tanh", "hard sigmoid", "hard swish", "sigmoid"};
+        "gelu tanh", "silu", "tanh", "hard sigmoid", "hard swish", "sigmoid", "1 / x"};
     static shape shapes[KINDS * LAYER_SHAPES];
     test_list list = {0};
     for (size_t i = 0; i < KINDS * LAYER_SHAPES; i++) {

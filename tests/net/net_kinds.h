@@ -16,6 +16,10 @@ static const clprune_net_axis kind_axis = {.out = 3,
     .first = (const uint32_t[]){0, 0, 2, 3},
     .from = (const uint32_t[]){0, 1, 0},
     .weight = (const float[]){0.5f, 0.5f, 1}};
+/* Of a pixel of 8 features or more: one of them again and again, nothing, a part in another order.
+ */
+static const clprune_net_places kind_places = {
+    3, 2, {0, 0}, (const uint32_t[]){5, 5, CLPRUNE_NET_NOWHERE, 1, 0, 5}};
 static const clprune_max_pool_desc kind_pool = {.kernel = {2, 2}};
 static const clprune_permute_desc kind_order = {3, {4, 2, 8}, {1, 2, 0}}; /* of 64 elements */
 static const clprune_extent kind_grid = {0, 0};
@@ -44,6 +48,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1, .cap = 2};
     KIND(hard_sigmoid, x)                                                                          \
     KIND(hard_swish, x)                                                                            \
     KIND(relu6, x)                                                                                 \
+    KIND(reciprocal, x)                                                                            \
     KIND(tanh, x)                                                                                  \
     KIND(swiglu, x)                                                                                \
     KIND(glu, x, CLPRUNE_ACTIVATION_GELU_TANH)                                                     \
@@ -58,6 +63,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1, .cap = 2};
     KIND(concat, x, x, CLPRUNE_AXIS_FEATURES)                                                      \
     KIND(slice, x, CLPRUNE_AXIS_ROWS, 1, 2)                                                        \
     KIND(resample, x, &kind_axis, &kind_axis)                                                      \
+    KIND(gather, x, &kind_places)                                                                  \
     KIND(permute, x, &kind_order, 8, kind_grid)                                                    \
     KIND(max_pool, x, &kind_pool)                                                                  \
     KIND(upsample, x, 2)                                                                           \

@@ -1,5 +1,6 @@
 /* What layers that copy or add up give: values in one, parts of a value, permuted axes, images
- * by matrices. (That their gradients belong to it is a matter of test_net_random.) */
+ * by matrices, elements in any places. (That their gradients belong to it is a matter of
+ * test_net_random.) */
 #include "net/net_models.h"
 
 enum { BATCH = 3, ROWS = 4, COLS = 6, MOST = 2 * ROWS * COLS };
@@ -67,6 +68,28 @@ static float of_pixels(const float *x, size_t r, size_t c)
     return r == 0 ? 2 * top + 2 * below : r == 1 ? 0 : below;
 }
 
+/* Rows in another order, one of them twice, one nowhere: places of a whole row. And single
+ * elements. */
+#define NONE CLPRUNE_NET_NOWHERE
+static const uint32_t lines[] = {18, 19, 20, 21, 22, 23, NONE, NONE, NONE, NONE, NONE, NONE, 0, 1,
+    2, 3, 4, 5, 18, 19, 20, 21, 22, 23, 6, 7, 8, 9, 10, 11},
+                      singles[] = {23, NONE, 3, 3, 0, 1};
+VALUE(
+    gathered_lines, clprune_net_gather(net, "y", x, &(clprune_net_places){5, COLS, {0, 0}, lines}))
+VALUE(gathered, clprune_net_gather(net, "y", x, &(clprune_net_places){2, 3, {0, 0}, singles}))
+static float of_place(const float *x, uint32_t place)
+{
+    return place == NONE ? 0 : x[place];
+}
+static float of_lines(const float *x, size_t r, size_t c)
+{
+    return of_place(x, lines[r * COLS + c]);
+}
+static float of_singles(const float *x, size_t r, size_t c)
+{
+    return of_place(x, singles[r * 3 + c]);
+}
+
 typedef struct row {
     const char *name;
     clprune_net_value (*add)(clprune_net *net, clprune_net_value x);
@@ -79,7 +102,9 @@ static const row rows[] = {{"features in one", join_features, joined_features, R
     {"some features", some_features, of_features, ROWS, 3},
     {"some rows", some_rows, of_rows, 2, COLS}, {"shuffled", shuffled, of_parts, ROWS, COLS},
     {"reshaped", reshaped, of_all, ROWS / 2, 2 * COLS},
-    {"resampled", resampled, of_pixels, 3, COLS}};
+    {"resampled", resampled, of_pixels, 3, COLS},
+    {"gathered rows", gathered_lines, of_lines, 5, COLS},
+    {"gathered elements", gathered, of_singles, 2, 3}};
 
 TEST_UNDO(destroy_net, clprune_net_destroy(what))
 

@@ -192,6 +192,17 @@ LAYER(resample_null, clprune_net_resample(net, "bad", good_conv(net), NULL, NULL
 LAYER(resample_entries, resample(net, INT32_MAX, 0, 1))
 LAYER(resample_pixel, resample(net, 1, 3, 1))
 LAYER(resample_weight, resample(net, 2, 0, NAN))
+static clprune_net_value gather(clprune_net *net, size_t cols, size_t wide, uint32_t second)
+{
+    const clprune_net_places places = {
+        1, cols, {wide > 0, wide}, (const uint32_t[]){CLPRUNE_NET_NOWHERE, second}};
+    return clprune_net_gather(net, "bad", clprune_net_rows(net, 4, 3), &places);
+}
+LAYER(gather_null, clprune_net_gather(net, "bad", rows(net), NULL))
+LAYER(gather_none, gather(net, 0, 0, 0))
+LAYER(gather_many, gather(net, SIZE_MAX, 0, 0))
+LAYER(gather_grid, gather(net, 2, 2, 0))
+LAYER(gather_late, gather(net, 2, 1, 12))
 LAYER(slice_none, clprune_net_slice(net, "bad", rows(net), CLPRUNE_AXIS_FEATURES, 0, 0))
 LAYER(slice_late, clprune_net_slice(net, "bad", rows(net), CLPRUNE_AXIS_FEATURES, SIZE_MAX, 1))
 LAYER(slice_axis, clprune_net_slice(net, "bad", rows(net), (clprune_axis)2, 0, 1))
@@ -423,6 +434,12 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(concat_rows, INVALID_SIZE, "expected equal rows"),
     ROW(concat_cols, INVALID_SIZE, "x 16 and "),
     ROW(concat_axis, INVALID_ARGUMENT, "its axis is 3"),
+    ROW(gather_null, INVALID_SIZE, "layer bad: its places are NULL, none"),
+    ROW(gather_none, INVALID_SIZE, "layer bad: its places are NULL, none"),
+    ROW(gather_many, INVALID_SIZE, "more than 1073741823, or no image of their grid"),
+    ROW(gather_grid, INVALID_SIZE, "more than 1073741823, or no image of their grid"),
+    ROW(gather_late, INVALID_ARGUMENT,
+        "layer bad: element 1 is from 12, expected at most 11, or NOWHERE"),
     ROW(resample_rows, INVALID_SIZE, "layer bad: its input is not an image"),
     ROW(resample_null, INVALID_ARGUMENT, "layer bad: its height has no rows"),
     ROW(resample_entries, INVALID_ARGUMENT, "entries of row 0 of its height are 0 to 2147483647"),

@@ -174,6 +174,24 @@ static drawn add_resampled(graph *g, const drawn *x)
     return made;
 }
 
+/* As many elements, of any places; or as many rows. */
+static drawn add_gathered(graph *g, const drawn *x)
+{
+    const size_t run = test_rng_below(&g->rng, 2) ? x->cols : 1, all = x->rows * x->cols;
+    uint32_t *from = malloc(all * sizeof *from);
+    assert_non_null(from);
+    for (size_t i = 0; i < all; i++)
+        from[i] = i % run > 0 ? from[i - 1] + (from[i - 1] != CLPRUNE_NET_NOWHERE)
+                  : test_rng_below(&g->rng, 8) == 0
+                      ? CLPRUNE_NET_NOWHERE
+                      : (uint32_t)(test_rng_below(&g->rng, all / run) * run);
+    drawn made = *x;
+    made.value = clprune_net_gather(g->net, note(g, "gather", x, NULL), x->value,
+        &(clprune_net_places){x->rows, x->cols, {x->side, x->side}, from});
+    free(from);
+    return made;
+}
+
 /* Two values of a shape in one, or a part of one. */
 static drawn add_part(graph *g, drawn *x, drawn **y)
 {
@@ -292,7 +310,7 @@ static void add_layer(graph *g)
                                                              : add_part(g, x, &y);
         break;
     case 12:
-        made = add_permuted(g, x);
+        made = test_rng_below(&g->rng, 2) ? add_permuted(g, x) : add_gathered(g, x);
         break;
     case 13:
         if (x->side >= 4 && !g->smooth) {

@@ -889,7 +889,105 @@ class Several(nn.Module):
         return {"classes": self.a(y), "more": (x, self.b(y).softmax(-1)), "none": None}
 
 
+class Moves(nn.Module):
+    """Operations that only move elements of images, as whole models have them, and sums and products of tensors that are broadcast;
+    `how` makes a tensor with 8 features in dimension 1 of one with as many."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+        self.conv, self.last = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(8, 8, 1)
+        self.weight, self.mix = nn.Parameter(torch.randn(4, 6, 2) / 2), nn.Conv2d(2, 2, 3, 1, 1)
+        self.row, self.col = nn.Parameter(torch.randn(11, 8) / 2), nn.Parameter(torch.randn(7, 8) / 2)
+        self.head, self.norm = nn.Linear(8, CLASSES), nn.GroupNorm(2, 4)
+
+    def forward(self, images):
+        return self.head(self.last(self.how(self, torch.tanh(self.conv(images)))).mean((2, 3)))
+
+    def shifted(self, x):
+        """Relative positions, whose scores are shifted row by row, as BoTNet's."""
+        def of_axis(q, keys):
+            batch, height, width, _ = q.shape
+            y = F.pad((q @ keys.t()).reshape(-1, width, 2 * width - 1), [0, 1]).flatten(1)
+            y = F.pad(y, [0, width - 1]).reshape(-1, width + 1, 2 * width - 1)[:, :width, width - 1:]
+            return y.reshape(batch, height, 1, width, width).expand(-1, -1, height, -1, -1)
+
+        q = x.permute(0, 2, 3, 1)
+        scores = of_axis(q, self.row).permute(0, 1, 3, 2, 4) + of_axis(q.transpose(1, 2), self.col).permute(0, 3, 1, 4, 2)
+        y = (x.flatten(2).transpose(1, 2) @ x.flatten(2) + scores.reshape(-1, 24, 24)).softmax(-1) @ x.flatten(2).transpose(1, 2)
+        return y.transpose(1, 2).reshape(x.shape)
+
+    def gathered(self, x):
+        """Of positions with heads beside the samples, as DeBERTa's."""
+        q = x.reshape(-1, 4, 24).transpose(1, 2)
+        keys = self.weight.view(2, 4, 6).repeat(x.shape[0], 1, 1)
+        at = (torch.arange(24)[:, None] - torch.arange(24)).clamp(-3, 2) + 3
+        scores = torch.bmm(q, keys).gather(-1, at.expand([q.shape[0], 24, 24]))
+        scores = (q @ q.transpose(1, 2) / 2 + scores).view(-1, 2, 24, 24).masked_fill(~torch.ones(24, 24).bool().tril(), -3e38)
+        return (scores.softmax(-1).view(-1, 24, 24) @ q).transpose(1, 2).reshape(x.shape)
+
+    def linear(self, x):
+        """Linear attention with a column of ones, as EfficientViT's."""
+        q, k, v = x.view(-1, 2, 4, 24).transpose(2, 3).relu(), x.view(-1, 2, 4, 24).transpose(2, 3).sigmoid(), x.view(-1, 2, 4, 24)
+        y = q @ (k.transpose(-1, -2) @ F.pad(v.transpose(2, 3), (0, 1), value=1.0))
+        return (y[..., :-1] / (y[..., -1:] + 1e-5)).transpose(2, 3).reshape(x.shape)
+
+    def broadcast(self, x):
+        y = x * (x[:, :1] - 0.5) + x.sum((1, 2), keepdim=True) / (x.square().sum(1, keepdim=True) + 1)
+        return y - x.pow(3).mean(3, keepdim=True) + x.amax(2, keepdim=True) - x.max(1, keepdim=True)[0]
+
+    def windows(self, x):
+        """Convolutions and pools of windows."""
+        y = x.view(-1, 2, 4, 4, 6).transpose(1, 2).reshape(-1, 2, 4, 6)
+        return self.mix(y).view(-1, 4, 2, 4, 6).transpose(1, 2).reshape(x.shape) + F.max_pool2d(y, 2).view(-1, 8, 2, 3).repeat(
+            1, 1, 2, 2)
+
+    def written(self, x):
+        y = x.clone()
+        y[:, 2:4, 1:] = y[:, 5:7, :-1] * 2
+        return y.repeat_interleave(2, 2)[:, :, ::2].flip(1).roll(3, 1) + x[:, [3, 3, 0, 1, 2, 7, 6, 5]]
+
+    def einsum(self, x):
+        y = torch.einsum("bhwc,hkc->bhwk", x.permute(0, 2, 3, 1), self.weight.reshape(4, 6, 2).repeat(1, 1, 4))
+        return x + F.pad(y, (1, 1)).permute(0, 3, 1, 2) * F.adaptive_max_pool2d(x, (2, 3)).mean((2, 3), keepdim=True)
+
+    def axes(self, x):
+        """Operations on other axes than a net's value has them on."""
+        y = self.norm(F.pad(x, [1, 1], value=2.0).transpose(1, 2)).transpose(1, 2)
+        return torch.cat([y, torch.roll(y, 1, 1)], 3)[..., 3:9] - F.pad(x, [0, 0, 0, 0, 1, 1])[:, 2:].mean(2, keepdim=True)
+
+    def joined(self, x):
+        y = torch.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape)
+        a, b = torch.cat([x, y], 3).view(-1, 2, 4, 4, 12).chunk(2, 4)
+        return torch.cat([a, b], 2).flatten(1, 2)[:, ::2] + F.avg_pool1d(x.flatten(2), 3, 1, 1).view(x.shape)
+
+
+class Recurrent(nn.Module):
+    """Cells over rows, over both axes of images as Sequencer has them, and the last state."""
+
+    def __init__(self, kind, batch_first=True):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, 2, 1)
+        self.rows = kind(8, 5, 2, batch_first=batch_first, bidirectional=True)
+        self.wide, self.high = kind(8, 8, batch_first=True), kind(8, 6, batch_first=True, bias=False)
+        self.head, self.batch_first, self.lstm = nn.Linear(10 + 8 + 6, CLASSES), batch_first, kind is nn.LSTM
+
+    def forward(self, images):
+        x = torch.tanh(self.conv(images)).permute(0, 2, 3, 1)
+        rows = x.mean(1) if self.batch_first else x.mean(1).transpose(0, 1)
+        rows = self.rows(rows)[0] if self.batch_first else self.rows(rows)[0].transpose(0, 1)
+        wide = self.wide(x.reshape(-1, *x.shape[2:]))[0].reshape(x.shape)
+        high = self.high(wide.mean(2))[1]
+        return self.head(torch.cat([rows.mean(1), wide.mean((1, 2)),
+                                    (high[0] if self.lstm else high)[-1]], 1))
+
+
 MODELS = {
+    **{f"recurrent, {kind.__name__}, {first}": (functools.partial(Recurrent, kind, first), images)
+       for kind in (nn.LSTM, nn.GRU) for first in (True, False)},
+    **{f"moves, {how.__name__}": (functools.partial(Moves, how), images) for how in (
+        Moves.shifted, Moves.gathered, Moves.linear, Moves.broadcast, Moves.windows, Moves.written, Moves.einsum,
+        Moves.axes, Moves.joined)},
     "resnet": (resnet, lambda n: images(n, 16, 16)),
     "vgg": (vgg, images),
     "group norms": (group_norms, images),
@@ -2327,37 +2425,24 @@ class Errors(Case):
                 (lambda m, x: m.head(m.act(x)), "\n    act: Mish is not supported",
                  {"act": nn.Mish()}),
                 (lambda m, x: m.head(torch.erf(x)), r"erf is supported in GELU", {}),
-                (lambda m, x: m.head(x + 1), "add: an addition needs two tensors", {}),
                 (lambda m, x: m.head(torch.cat([x[:2], x[2:]], 0)), "getitem.*: \\[slice.*part along one dim", {}),
-                (lambda m, x: m.head(x[:, ::2].repeat(1, 2)), "getitem: \\[\\(slice", {}),
-                (lambda m, x: m.head(torch.cat([x, x], 0)), "\n    cat: torch.cat along dimension 0, which is neither", {}),
-                (lambda m, x: x.view(-1, 4, 5)[:2, 1], "\n    getitem: \\[\\(slice", {}),
-                (lambda m, x: x @ x.t(), "t: t is not supported", {}),
+                (lambda m, x: m.head(torch.cat([x, x], 0)), "\n    head: a tensor of .4, 20., whose elements are not those", {}),
+                (lambda m, x: x.view(-1, 4, 5)[:2, 1], "output: a tensor of .2, 5., whose elements are not those", {}),
+                (lambda m, x: x @ x.t(), "matmul: a tensor of .20, 2., whose elements are not those", {}),
+                (lambda m, x: m.head(x.sum(0, keepdim=True) + x), "sum_1: a sum or maximum over the samples", {}),
                 (lambda m, x: m.head(x.softmax(0)), "softmax: a tensor of .* in this order|the first dimension is not", {}),
                 (lambda m, x: x.view(-1, 4, 5) @ x.view(-1, 4, 5), "the model fails|matmul: a product of", {}),
                 (lambda m, x: x.view(-1, 4, 5).transpose(0, 1) @ x.view(-1, 4, 5).permute(1, 2, 0),
                  "matmul: a product of tensors whose first dimension is not the samples", {}),
-                (lambda m, x: m.head(x * x.sum(1, keepdim=True)), "sum_1: sum is not", {}),
-                (lambda m, x: m.head(x.t().t()), "t: t is not supported", {}),
-                (lambda m, x: m.head(x).max(1)[0], "\n    max_1: max is supported over all rows of a sample$", {}),
-                (lambda m, x: m.head(x).transpose(0, 1), "output: a tensor of .* in this order", {}),
+                (lambda m, x: m.head(x).transpose(0, 1), "output: a tensor of .10, 2., whose elements are not those", {}),
                 (lambda m, x: (m.head(x), x), "the model returns several tensors, which have no cross_entropy", {})):
             self.refused(forward, text, **modules)
         for forward, text, modules in (
-                (lambda m, x: m.conv(x * x.mean(1, keepdim=True)), "mean: a mean over other dimensions",
-                 {"conv": nn.Conv2d(3, 3, 3)}),
-                (lambda m, x: x * x[:, :, :4], "the model fails|mul: a product of two tensors is not supported, unless", {}),
-                (lambda m, x: torch.cat([x, x], 2), "cat: torch.cat along dimension 2", {}),
+                (lambda m, x: x * x[:, :, :4], "the model fails", {}),
                 (lambda m, x: m.bn(x), "bn: a batch norm without running statistics",
                  {"bn": nn.BatchNorm2d(3, track_running_stats=False)}),
-                (lambda m, x: F.pad(x, [1, 1], value=2.0), "pad: a change of images that is not linear", {}),
-                (lambda m, x: F.pad(x, [0, 0, 0, 0, 1, 1]), "pad: padding of other axes", {}),
-                (lambda m, x: torch.roll(x, 1, 1), "roll: roll of other axes", {}),
                 (lambda m, x: m.bn(m.bn(x)), "bn: a batch norm that runs twice",
                  {"bn": nn.BatchNorm2d(3)}),
-                (lambda m, x: m.norm(x.permute(0, 2, 3, 1)), "norm: a group norm over dimension 1, which is not the f",
-                 {"norm": nn.GroupNorm(4, 8)}),
-                (lambda m, x: x.mean(2), "mean: a mean over other dimensions", {}),
                 (lambda m, x: m.conv(x).flatten(1), "the output of a sample is \\(480,\\), expected clas",
                  {"conv": nn.Conv2d(3, 5, 1)})):
             self.refused(forward, text, x, **modules)
@@ -2379,11 +2464,10 @@ class Errors(Case):
                  "_tensor_constant0 of .2, 5, 5. with a tensor of .N, 5, 5."),
                 (lambda m, x: (x @ x.transpose(1, 2) + torch.zeros(3, 5)).softmax(-1) @ x, "size of tensor"),
                 (lambda m, x: of_heads(x)[..., :2] + of_heads(x)[..., 2:], "a sum of features of heads that is not rotary"),
-                (lambda m, x: of_heads(x)[..., ::2], "rotary positions other than Llama's"),
                 (lambda m, x: turned(of_heads(x), table.cos(), table), "rotary positions of other angles"),
                 (lambda m, x: turned(of_heads(x)[..., 2:], table[:, ::2].cos(), table[:, ::2].sin()),
                  "other features than the first ones|other than those of Llama"),
-                (lambda m, x: torch.cat([of_heads(x)[..., 2:], of_heads(x)[..., :2]], -1), "in another order than that of rotary"),
+                (lambda m, x: torch.cat([of_heads(x)[..., 2:], of_heads(x)[..., :2]], -1), "in another order than that of rotary|whose elements are not those"),
                 (lambda m, x: turned(of_heads(x), table.cos(), table.sin()).transpose(1, 2).flatten(2),
                  "rotary positions or repeated heads in another"),
                 (lambda m, x: F.scaled_dot_product_attention(turned(of_heads(x), table.cos(), table.sin()), *[of_heads(x)] * 2),

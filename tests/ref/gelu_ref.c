@@ -1,5 +1,6 @@
 #include "ref/gelu_ref.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -56,6 +57,10 @@ double activation_ref(clprune_activation f, double h, double *slope)
         *slope = 1 / (1 + exp(-h)) / (1 + exp(h));
         return 1 / (1 + exp(-h));
     }
+    if (f == CLPRUNE_ACTIVATION_RECIPROCAL) { /* infinite where it is no float */
+        *slope = 1 / h / h > FLT_MAX ? -INFINITY : -1 / h / h;
+        return fabs(1 / h) > FLT_MAX ? copysign(INFINITY, h) : 1 / h;
+    }
     if (isinf(h)) {
         *slope = h > 0;
         return h > 0 ? h : -0.0;
@@ -80,7 +85,9 @@ void activation_ref_forward(
         g[i] = activation_ref(f, h[i], &slope);
         /* 4 * 2^-24 of h, and of tails that are 0 in fp32 */
         bound[i] = isinf(h[i]) ? 0 : 4 * 0x1p-24 * fabs(h[i]) + 16 * SMALLEST;
-        if (f >= CLPRUNE_ACTIVATION_HARD_SIGMOID && f != CLPRUNE_ACTIVATION_HARD_SWISH)
+        if (f == CLPRUNE_ACTIVATION_RECIPROCAL)
+            bound[i] = isfinite(g[i]) ? 4 * 0x1p-24 * fabs(g[i]) + SMALLEST : 0;
+        else if (f >= CLPRUNE_ACTIVATION_HARD_SIGMOID && f != CLPRUNE_ACTIVATION_HARD_SWISH)
             bound[i] += 4 * 0x1p-24; /* of 1 */
     }
 }
@@ -97,5 +104,7 @@ void activation_ref_backward(clprune_activation f, size_t count, const double *h
         (void)activation_ref(f, h[i], &slope);
         dh[i] = dg[i] * slope;
         bound[i] = 8 * 0x1p-24 * fabs(dg[i]) + 0x1p-24 * fabs(dh[i]) + SMALLEST;
+        if (f == CLPRUNE_ACTIVATION_RECIPROCAL)
+            bound[i] = 8 * 0x1p-24 * fabs(dh[i]) + SMALLEST;
     }
 }

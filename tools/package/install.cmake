@@ -115,7 +115,7 @@ foreach(page README.md SECURITY.md include/clprune/README.md tools/README.md
         examples/pytorch/clprune.py examples/pytorch/clprune_attention.py examples/pytorch/clprune_functions.py examples/pytorch/clprune_graph.py
         examples/pytorch/clprune_images.py examples/pytorch/clprune_inputs.py
         examples/pytorch/clprune_kinds.py examples/pytorch/clprune_known.py
-        examples/pytorch/clprune_layers.py examples/pytorch/clprune_made.py
+        examples/pytorch/clprune_layers.py examples/pytorch/clprune_made.py examples/pytorch/clprune_moves.py
         examples/pytorch/clprune_library.py examples/pytorch/clprune_modules.py examples/pytorch/clprune_net.py
         examples/pytorch/clprune_net_module.py examples/pytorch/clprune_plan.py
         examples/pytorch/clprune_products.py examples/pytorch/clprune_program.py

@@ -39,7 +39,15 @@ MODELS = {
         dpn68 vovnet39a ese_vovnet19b_dw repvgg_a0 tinynet_a hardcorenas_a fbnetc_100 mobilenetv4_conv_small rexnet_100
         poolformer_s12 tf_efficientnet_b0 swin_tiny_patch4_window7_224 regnety_004 convmixer_768_32 seresnet50 skresnet18
         eca_resnet33ts efficientformer_l1 visformer_tiny xcit_nano_12_p16_224 crossvit_tiny_240 pit_ti_224 twins_svt_small
-        volo_d1_224 mobileone_s0 fastvit_t8 efficientvit_b0 inception_next_atto starnet_s1 vgg11_bn selecsls42b""",
+        volo_d1_224 mobileone_s0 fastvit_t8 efficientvit_b0 inception_next_atto starnet_s1 vgg11_bn selecsls42b
+        coat_tiny coat_lite_tiny botnet26t_256 halonet26t lambda_resnet26t bat_resnext26ts eva02_tiny_patch14_224 resnest14d
+        convit_tiny crossvit_9_240 davit_tiny fastvit_sa12 ghostnetv3_050 mobilevitv2_050 nest_tiny poolformerv2_s12 repvit_m0_9
+        sequencer2d_s tnt_s_patch16_224 twins_pcpvt_small tresnet_m dpn48b hgnetv2_b0 focalnet_tiny_srf gcvit_xxtiny
+        efficientformerv2_s0 hiera_tiny_224 mambaout_femto mvitv2_tiny tiny_vit_5m_224 efficientvit_m0 repghostnet_050 rdnet_tiny
+        swiftformer_xs shvit_s1 vit_relpos_small_patch16_224 vitamin_small_224 swinv2_cr_tiny_224 nextvit_small nasnetalarge
+        pnasnet5large inception_v4 inception_resnet_v2 legacy_seresnet18 legacy_xception gcresnet33ts caformer_s18
+        coatnet_0_rw_224 fasternet_t0 lcnetv2_small cspnext_tiny lowformer_b0 iformer_t efficientvim_m1 csatv2 cpubone_nano
+        vit_tiny_r_s16_p8_224 levit_conv_128s mobilenetv5_300m vit_tiny_patch16_dinov3_qkvb hieradet_small""",
     "transformers": """Albert Bert Bloom CLIPText CLIPVision Camembert Codegen Cohere ConvNext DebertaV2 DeiT Dinov2 DistilBert
         Electra Ernie Esm Falcon GPT2 GPTJ GPTNeo GPTNeoX Gemma Gemma2 Granite LayoutLM Llama MPNet Mistral MobileViT ModernBert
         Mpt OPT Olmo Olmo2 Phi Phi3 Pvt Qwen2 Qwen3 ResNet Roberta Segformer SiglipVision SmolLM3 StableLm Starcoder2 Swin T5
@@ -54,7 +62,9 @@ IN_STAGES = {"hidden_sizes": [16, 32, 32, 32], "depths": [1] * 4, "num_attention
              "patch_size": None}
 OF_MODEL = {
     "Albert": {"embedding_size": 16}, "Codegen": {"rotary_dim": 4}, "ConvNext": {"hidden_sizes": [16, 32], "depths": [1, 1],
-    "num_stages": 2, "patch_size": None}, "Electra": {"embedding_size": 16}, "GPTJ": {"rotary_dim": 4},
+    "num_stages": 2, "patch_size": None}, "DebertaV2": {"relative_attention": True,
+    "position_buckets": 8, "pos_att_type": ["p2c", "c2p"], "norm_rel_ebd": "layer_norm", "share_att_key": True, "conv_kernel_size": 3,
+    "conv_act": "gelu", "position_biased_input": False}, "Electra": {"embedding_size": 16}, "GPTJ": {"rotary_dim": 4},
     "Esm": {"vocab_size": 60, "mask_token_id": 2, "pad_token_id": 0, "position_embedding_type": "rotary"}, "GPTNeo": {"attention_types": [[["global", "local"], 1]]},
     "Gemma": {"head_dim": 8}, "Gemma2": {"head_dim": 8}, "Qwen3": {"head_dim": 8}, "OPT": {"word_embed_proj_dim": 32},
     "Phi": {"num_key_value_heads": 4}, "Pvt": IN_STAGES, "Segformer": IN_STAGES, "T5": {"d_kv": 8}, "MobileViT": {"image_size": 128,

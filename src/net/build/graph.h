@@ -58,8 +58,8 @@ struct clprune__net_layer {
     bool frozen;      /* it has parameters, and all are frozen */
     bool adapter;     /* one of the two products of an adapter */
     const char *norm; /* batch norm: the name of its states */
-    float *table;     /* resample: its matrices; attention: index and masks; rotary: angles;
-                         owned */
+    float *table;     /* resample: its matrices; gather: its lists; attention: index and masks;
+                         rotary: angles; owned */
     float eps;        /* of a normalisation */
     float momentum;   /* batch norm */
     union {

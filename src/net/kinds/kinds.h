@@ -92,6 +92,7 @@ static inline clprune_status clprune__net_create_table(const clprune__net_graph 
     WAYS(element_ways)                                                                             \
     WAYS(gate_ways)                                                                                \
     WAYS(concat_ways)                                                                              \
+    WAYS(gather_ways)                                                                              \
     WAYS(resample_ways)                                                                            \
     WAYS(layer_norm_ways)                                                                          \
     WAYS(head_norm_ways)                                                                           \

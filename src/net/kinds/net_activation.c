@@ -1,4 +1,4 @@
-/* GELU, also by tanh, SiLU, tanh; sigmoid, hard sigmoid, hard swish; ReLU and ReLU6. */
+/* GELU, also by tanh, SiLU, tanh; sigmoid, hard sigmoid, hard swish, 1 / x; ReLU and ReLU6. */
 #include "clprune/activation.h"
 
 #include "net/build/append.h"
@@ -59,6 +59,10 @@ static const clprune__net_kind sigmoid_kind = {.name = "sigmoid",
     .as = &hard_swish_kind,
     .over = true,
     .forward = gelu_forward};
+
+/* Its slope grows without limit towards 0: x has no error. */
+static const clprune__net_kind reciprocal_kind = {
+    .name = "reciprocal", .by_row = clprune__net_by_row, .over = true, .forward = gelu_forward};
 
 static clprune_mat sums_of(const clprune__net_call *call)
 {
@@ -182,6 +186,12 @@ const clprune__net_way clprune__net_activation_ways[] = {
         .sums = 1,
         .sums_for = {&clprune__net_linear_kind},
         .backward = gelu_backward},
+    {.name = "reciprocal",
+        .chain = {&reciprocal_kind},
+        .needs = {{0, 0, CLPRUNE__NET_SIGN, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}},
+        .backward = gelu_backward},
     {.name = NULL},
 };
 
@@ -237,6 +247,12 @@ clprune_net_value clprune_net_hard_swish(clprune_net *net, const char *name, clp
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     return add_activation(net, &hard_swish_kind, CLPRUNE_ACTIVATION_HARD_SWISH, name, x);
+}
+
+clprune_net_value clprune_net_reciprocal(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_activation(net, &reciprocal_kind, CLPRUNE_ACTIVATION_RECIPROCAL, name, x);
 }
 
 clprune_net_value clprune_net_relu6(clprune_net *net, const char *name, clprune_net_value x)

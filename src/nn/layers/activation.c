@@ -35,7 +35,7 @@ static clprune_status check(clprune_context *context, clprune_activation activat
 
 static clprune_status check_activation(clprune_context *context, clprune_activation activation)
 {
-    REQUIRE(activation >= CLPRUNE_ACTIVATION_RELU && activation <= CLPRUNE_ACTIVATION_SIGMOID,
+    REQUIRE(activation >= CLPRUNE_ACTIVATION_RELU && activation <= CLPRUNE_ACTIVATION_RECIPROCAL,
         CLPRUNE_INVALID_ARGUMENT, "activation is %d, expected a clprune_activation",
         (int)activation);
     return CLPRUNE_SUCCESS;
