@@ -412,6 +412,10 @@ CLPRUNE_API void clprune_net_store_frozen(
  * again, those of adapters of a rank up to 16 do so beside what extra_work allows. */
 CLPRUNE_API void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha);
 
+/* Makes later adapters read dropout of x in training, each of its own: (x * m / (1 - rate)) A^T
+ * (clprune_net_dropout). 0: x itself, as at first. */
+CLPRUNE_API void clprune_net_lora_dropout(clprune_net *net, float rate);
+
 /* Makes parameter `name` the same as `other`, of the same shape: it has other's values, is not
  * among clprune_net_params, and its gradient is added to other's. Several may be tied to one that
  * is not tied itself. */

@@ -35,7 +35,6 @@ typedef struct listing {
     size_t saved_count;
     bool biases; /* of modules that are not */
     size_t rank;
-    float factor;
     bool transposed; /* weights of the base model are in x out */
 } listing;
 
@@ -157,7 +156,6 @@ static void add_module(listing *l, size_t first)
             add(l, w->name, ".lora_A.weight")->mat = w->lora_a;
             add(l, w->name, ".lora_B.weight")->mat = w->lora_b;
             l->rank = w->lora_a.rows;
-            l->factor = w->lora_factor;
             l->transposed = w->transposed;
         }
     }
@@ -290,10 +288,12 @@ static bool put_tensors(clprune_context *context, const listing *l, const char *
 }
 
 /* Whole names of modules, so that no other layer gets an adapter. */
-static bool put_config(const trainer_model *type, const listing *l, const char *folder, fault *f)
+static bool put_config(const trainer_model *type, const trainer_sizes *sizes, const listing *l,
+    const char *folder, fault *f)
 {
     static const char start[] = "base_model.model.", adapter[] = ".lora_A.weight";
     const char *between = "";
+    const size_t rank = l->rank > 0 ? l->rank : 1;
     char path[PATH];
     atomic_file file = {0};
     (void)snprintf(path, sizeof path, "%s/%s", folder, adapters_files[1]);
@@ -302,10 +302,12 @@ static bool put_config(const trainer_model *type, const listing *l, const char *
     (void)fprintf(file.stream,
         "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": %s,\n  \"base_model_name_or_path\": "
         "null,\n"
-        "  \"r\": %zu,\n  \"lora_alpha\": %g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"%s\",\n"
+        "  \"r\": %zu,\n  \"lora_alpha\": %.9g,\n  \"use_rslora\": %s,\n  \"lora_dropout\": "
+        "%.9g,\n  \"bias\": \"%s\",\n"
         "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": ",
-        trainer_predicts_tokens(type) ? "\"CAUSAL_LM\"" : "null", l->rank > 0 ? l->rank : 1,
-        (double)l->factor * (double)l->rank, l->biases ? "all" : "none",
+        trainer_predicts_tokens(type) ? "\"CAUSAL_LM\"" : "null", rank,
+        sizes->lora_alpha > 0 ? sizes->lora_alpha : 2 * (double)rank,
+        sizes->rslora ? "true" : "false", sizes->lora_dropout, l->biases ? "all" : "none",
         l->transposed ? "true" : "false");
     for (size_t i = 0; i < l->saved_count; ++i)
         (void)fprintf(file.stream, "%s\n    \"%s\"", i > 0 ? "," : "[", l->saved[i]);
@@ -345,8 +347,9 @@ bool adapters_probe(const char *folder, fault *f)
     return good;
 }
 
-bool adapters_export(const trainer_model *type, void *model, clprune_context *context,
-    const char *base, const char *folder, char *missing, size_t size, fault *f)
+bool adapters_export(const trainer_model *type, const trainer_sizes *sizes, void *model,
+    clprune_context *context, const char *base, const char *folder, char *missing, size_t size,
+    fault *f)
 {
     listing l;
     missing[0] = '\0';
@@ -355,7 +358,7 @@ bool adapters_export(const trainer_model *type, void *model, clprune_context *co
     if (!check_length(folder, f))
         return false;
     const bool good = list(type, model, base, &l, missing, size, f) && make_folder(folder, f) &&
-                      put_tensors(context, &l, folder, f) && put_config(type, &l, folder, f);
+                      put_tensors(context, &l, folder, f) && put_config(type, sizes, &l, folder, f);
     free(l.weights);
     free(l.changed);
     free(l.tensors);

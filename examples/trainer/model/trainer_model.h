@@ -39,6 +39,8 @@ typedef struct trainer_sizes {
     const char *train;              /* patterns of parameters, with commas; NULL: all are trained */
     const char *lora;               /* R[:PATTERN]; NULL: no adapters */
     double lora_alpha;              /* 0: 2 R */
+    double lora_dropout;            /* of what adapters read */
+    bool rslora;                    /* alpha / sqrt(R) for alpha / R */
     clprune_value_type base;        /* of frozen weights (clprune_net_store_frozen) */
     /* filled in by settle */
     size_t context;        /* tokens of a sample; 0: samples are images */

@@ -229,6 +229,10 @@ static const option_row rows[] = {
         "(LoRA, arXiv 2106.09685); they and what --train names are trained"),
     REAL("lora-alpha", OPTION_MATCH, lora_alpha, 0, 1e6,
         "with --lora: adapters count X / R times; default 0: 2 R"),
+    FLAG("rslora", OPTION_MATCH, rslora,
+        "with --lora-alpha: X / sqrt(R) times (rsLoRA, arXiv 2312.03732)"),
+    REAL("lora-dropout", OPTION_MATCH, lora_dropout, 0, LESS_THAN_ONE,
+        "with --lora: in training adapters read dropout of their layer's input; default 0"),
     CHOICE("base-bits", OPTION_MATCH, base_bits, options_base_bits, "N",
         "bits of frozen weights of linear layers, embeddings and heads: 32 (the default), 16 "
         "(bf16), "

@@ -174,6 +174,8 @@ static bool choose_sizes(session *s, fault *f)
         .train = o->train,
         .lora = o->lora,
         .lora_alpha = o->lora_alpha,
+        .lora_dropout = o->lora_dropout,
+        .rslora = o->rslora,
         .base = base_types[o->base_bits]};
     memcpy(s->sizes.extra, o->extra, sizeof s->sizes.extra);
     const char *wrong = s->type->settle(s->type, &s->sizes);
