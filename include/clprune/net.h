@@ -618,7 +618,12 @@ typedef struct clprune_net_data {
      * 1905.04899); its hit is that of the label. Not for clprune_net_token_loss. */
     clprune_ints other_labels; /* as many as labels, all in range */
     clprune_mat shares;        /* CLPRUNE_NO_MAT: the labels alone */
-    uint64_t reserved[3];      /* zeros */
+    /* batch * rows, or none: several sequences in a sample, which causal attention keeps apart:
+     * each row has the number of the first row of its own (clprune/attention.h). Rotary positions
+     * may go on from one to the next; layers of learned positions take none, nor does rows_at_once.
+     */
+    clprune_ints starts;
+    uint64_t reserved[3]; /* zeros */
 } clprune_net_data;
 
 /* The seed of what the next forward pass in training draws: sampled blocks, stochastic rounding,

@@ -108,6 +108,7 @@ struct options {
     const char *prompt;        /* of it: sample.h; NULL: the first tokens of the tests */
     double temperature, top_p; /* likewise */
     size_t chat;               /* position in options_chat */
+    size_t packing;            /* position in options_packing */
     const char *model_folder;  /* NULL: the model is `arch` */
     const char *train, *lora;  /* NULL: all is trained; no adapters */
     double lora_alpha;         /* 0: twice the rank */
@@ -224,6 +225,7 @@ extern const char *const options_groups[];      /* columns */
 extern const char *const options_roundings[];   /* by clprune_rounding */
 extern const char *const options_rotate[];      /* no, yes */
 extern const char *const options_chat[];        /* no, yes */
+extern const char *const options_packing[];     /* joined, apart */
 extern const char *const options_reduce_bits[]; /* 32, 8 */
 extern const char *const options_stores[];      /* fp32, bf16 */
 extern const char *const options_base_bits[];   /* 32, 16, 8, 4, nf4 */

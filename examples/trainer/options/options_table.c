@@ -20,6 +20,7 @@ const char *const options_groups[] = {"16", "32", "48", "64", "80", "96", "112",
 const char *const options_roundings[] = {"stochastic", "nearest", NULL};
 const char *const options_rotate[] = {"no", "yes", NULL};
 const char *const options_chat[] = {"no", "yes", NULL};
+const char *const options_packing[] = {"joined", "apart", NULL};
 const char *const options_reduce_bits[] = {"32", "8", NULL};
 const char *const options_stores[] = {"fp32", "bf16", NULL};
 const char *const options_base_bits[] = {"32", "16", "8", "4", "nf4", NULL};
@@ -374,6 +375,11 @@ static const option_row rows[] = {
     CHOICE("chat", OPTION_TAKE, chat, options_chat, "NAME",
         "yes: put prompts and completions of NAME.jsonl, and --prompt, into the chat template of "
         "--model as messages of user and assistant; no (the default)",
+        NEEDS_NOTHING, OF_TEXTS),
+    CHOICE("packing", OPTION_MATCH, packing, options_packing, "NAME",
+        "apart: a sequence has whole texts of NAME.jsonl, cut at --context tokens, and attention "
+        "sees no other; needs rotary positions; joined (the default): parts of all texts one "
+        "behind the other, each of which sees those before",
         NEEDS_NOTHING, OF_TEXTS),
     REAL("temperature", OPTION_FORGET, temperature, 0, 100,
         "with --sample: draw from the softmax of the logits / X; 0: take the likeliest token; "

@@ -63,6 +63,7 @@ static dataset_options data_wanted(session *s, const checkpoint *c)
         wanted.labels = (uint32_t)s->sizes.labels;
         s->text.path = o->model_folder;
         s->text.chat = o->chat != 0;
+        wanted.apart = o->packing != 0;
         wanted.model = o->model_folder != NULL ? &s->text : NULL;
         return wanted;
     }
