@@ -31,15 +31,20 @@ mkdir sevens
 cp sevens.bin sevens/train.bin
 mv sevens.bin sevens/val.bin
 
+# folder_loss MODEL PATH: the loss of transformers, if gguf_losses.txt has it.
+folder_loss() {
+    while read -r model loss; do
+        [ "$model" != "$1" ] && continue
+        run --model $2 --context 24 --data sevens --test-limit 8 --batch-size 4 --test-only
+        awk -v want="$loss" '/^test loss/ { found = ($3 - want) ^ 2 < 1e-8 } END { exit !found }' out ||
+            fail "$1: $(grep '^test loss' out), transformers has $loss"
+    done <"$losses"
+}
+
 # same MODEL [TYPE]: the file and the folder are one model, that of transformers where gguf_losses.txt has its loss.
 same() {
     make m "$@"
-    while read -r model loss; do
-        [ $# -gt 1 ] || [ "$model" != "$1" ] && continue
-        run --model m/model.gguf --context 24 --data sevens --test-limit 8 --batch-size 4 --test-only
-        awk -v want="$loss" '/^test loss/ { found = ($3 - want) ^ 2 < 1e-8 } END { exit !found }' out ||
-            fail "$*: $(grep '^test loss' out), transformers has $loss"
-    done <"$losses"
+    [ $# -gt 1 ] || folder_loss $1 m/model.gguf
     run --model m $small --test-only --export folder.st
     grep '^test loss' out >want
     run --model m/model.gguf $small --test-only --export file.st
@@ -51,6 +56,14 @@ for model in llama-biases llama-tied llama-3 llama-linear qwen2 qwen3 phi3 phi3-
 done
 same llama Q8_0
 same gpt2 Q4_1
+for model in pythia neox; do # their rows of q, k and v are put together head by head again
+    make m $model
+    folder_loss $model m
+    run --model m $small --test-only --export folder.st
+    run --model m $small --import folder.st --test-only --export again.st
+    cmp -s folder.st again.st || fail "$model: what is exported is imported as another model"
+done
+ends 4 "its general.architecture is gpt_neox" "$gpt" --model m/model.gguf $small --test-only
 for type in F16 BF16 F64; do
     same llama $type
 done

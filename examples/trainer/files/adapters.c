@@ -17,7 +17,7 @@ const char *const adapters_files[2] = {"adapter_model.safetensors", "adapter_con
 /* A or B of an adapter; or a weight, with its adapter merged into it; or a count. */
 typedef struct tensor {
     char name[NAME];
-    clprune_mat mat;
+    trainer_weight matrix; /* rank 0: another one */
     const trainer_weight *weight;
     const int64_t *count;
 } tensor;
@@ -127,6 +127,12 @@ static void add_whole(listing *l, size_t first)
     }
 }
 
+/* A matrix of an adapter; heads: of its rows. */
+static trainer_weight matrix_of(clprune_mat mat, size_t heads)
+{
+    return (trainer_weight){.rank = 2, .shape = {mat.rows, mat.cols}, .mat = mat, .heads = heads};
+}
+
 /* Adds what differs from the base in the module of weight `first`: the whole module, or its bias
  * and its adapter; of what is no such module, single tensors. */
 static void add_module(listing *l, size_t first)
@@ -153,8 +159,8 @@ static void add_module(listing *l, size_t first)
             add(l, w->name, inner ? ".base_layer.bias" : NULL)->weight = w;
             l->biases = l->biases || bias;
         } else if (w->lora_a.rows > 0 && !other) {
-            add(l, w->name, ".lora_A.weight")->mat = w->lora_a;
-            add(l, w->name, ".lora_B.weight")->mat = w->lora_b;
+            add(l, w->name, ".lora_A.weight")->matrix = matrix_of(w->lora_a, 0);
+            add(l, w->name, ".lora_B.weight")->matrix = matrix_of(w->lora_b, w->heads);
             l->rank = w->lora_a.rows;
             l->transposed = w->transposed;
         }
@@ -229,34 +235,18 @@ static bool list(const trainer_model *type, void *model, const char *base, listi
     return true;
 }
 
-static bool put_mat(clprune_context *context, clprune_mat mat, atomic_file *file, fault *f)
-{
-    const size_t count = mat.rows * mat.cols;
-    float *values = malloc(count * sizeof *values);
-    bool good = (values != NULL || fault_set(f, CODE_MEMORY, "out of memory")) &&
-                fault_check(f, context, clprune_mat_read(context, mat, values), "reading adapters");
-    if (good)
-        safetensors_put_f32(file, count, values);
-    free(values);
-    return good;
-}
-
 static safetensor header_of(tensor *t)
 {
     safetensor header = {.name = t->name, .type = SAFETENSOR_F32};
     if (t->count != NULL) {
         header.type = SAFETENSOR_I64;
         header.count = 1;
-    } else if (t->weight != NULL) {
-        header.rank = t->weight->rank;
-        header.count = weights_elements(t->weight);
-        for (size_t k = 0; k < header.rank; ++k)
-            header.shape[k] = t->weight->shape[k];
     } else {
-        header.rank = 2;
-        header.shape[0] = t->mat.rows;
-        header.shape[1] = t->mat.cols;
-        header.count = t->mat.rows * t->mat.cols;
+        const trainer_weight *w = t->weight != NULL ? t->weight : &t->matrix;
+        header.rank = w->rank;
+        header.count = weights_elements(w);
+        for (size_t k = 0; k < header.rank; ++k)
+            header.shape[k] = w->shape[k];
     }
     return header;
 }
@@ -277,8 +267,7 @@ static bool put_tensors(clprune_context *context, const listing *l, const char *
         if (t->count != NULL)
             safetensors_put_i64(&file, *t->count);
         else
-            good = t->weight != NULL ? weights_put(context, t->weight, &file, f)
-                                     : put_mat(context, t->mat, &file, f);
+            good = weights_put(context, t->weight != NULL ? t->weight : &t->matrix, &file, f);
     }
     free(headers);
     if (good)
@@ -316,7 +305,7 @@ static bool put_config(const trainer_model *type, const trainer_sizes *sizes, co
     for (size_t i = 0; i < l->count; ++i) {
         const char *name = l->tensors[i].name + sizeof start - 1;
         const size_t length = strlen(name) - (sizeof adapter - 1);
-        if (l->tensors[i].mat.rows == 0 || strcmp(name + length, adapter) != 0)
+        if (l->tensors[i].matrix.rank == 0 || strcmp(name + length, adapter) != 0)
             continue;
         (void)fprintf(file.stream, "%s\n    \"%.*s\"", between, (int)length, name);
         between = ",";
