@@ -28,6 +28,8 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
     const head_rows keys = KEY_ROWS(k, sample, head / share);
     const head_rows values = KEY_ROWS(v, sample, head / share);
     const uint some = KEYS_OF(sample), end = KEYS_SEEN(first + LANES, some);
+    ivec from[QV];
+    start_lanes(from, STARTS_OF(sample), first, queries);
     load_own(own_q, HEAD_ROWS(q, sample, head), first, queries, scale);
     load_own(own_dy, SLOPE_ROWS(head), first, queries, 1.0f);
     const dropout z =
@@ -41,11 +43,12 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
             plain[e][i] = 0;
             weighted[e][i] = 0;
         }
-    for (uint key = 0; key < end; key += TILE) {
+    for (uint key = FIRST_KEY(sample, first); key < end; key += TILE) {
         const uint count = min((uint)TILE, end - key);
         dot_rows(s, own_q, keys, key, count);
         cap_scores(s, flat, cap, count);
         bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
+        hide_before(s, from, key, count);
         softmax_add(&p, s, factor, past + first, key, count);
         dot_rows(dp, own_dy, values, key, count);
         drop_keys(z, dp, first, key, count);
@@ -109,6 +112,8 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
         global const float *mean = ROW(d, sample * heads + h);
         for (uint query = FIRST_QUERY(first); query < end; query += TILE) {
             const uint count = min((uint)TILE, end - query);
+            if (STARTS && FIRST_KEY(sample, query) >= first + LANES)
+                break;
             dot_rows(p, own_k, q_rows, query, count);
             cap_scores(p, flat, cap, count);
             bias_queries(p, BIAS_ROWS(sample, h), first, key_rows, query, count);
@@ -118,6 +123,8 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
                     if (CAUSAL && past + query < first + LANES)
                         p[i][c] =
                             lane_rows(first, c) > (ivec)((int)(past + query + i)) ? (vec)(0.0f) : p[i][c];
+                    if (STARTS)
+                        p[i][c] = lane_rows(first, c) < (ivec)((int)FIRST_KEY(sample, query + i)) ? (vec)(0.0f) : p[i][c];
                 }
             }
             dot_rows(ds, own_v, dy_rows, query, count);

@@ -21,7 +21,7 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
         sum[n] = (float4)(0.0f);
 #pragma nounroll
     for (uint turn = 0; turn < 2; turn++) {
-        for (uint key = 0; key < end; key += TILE) {
+        for (uint key = FIRST_KEY(sample, begin); key < end; key += TILE) {
             float4 s[TILE / 8], dp[TILE / 8], flat[CAP_TILE(TILE / 8)];
             load_rows(k_tile, keys, key, min((uint)TILE, end - key), 1.0f);
             load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
@@ -32,11 +32,11 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
             dot_tile(dp, own_dy, v_tile);
             drop_tile(z, dp, row, key, true);
             if (turn == 0) {
-                slope *= softmax_rows_add(&p, s, past + row, key, some, lanes);
+                slope *= softmax_rows_add(&p, s, past + row, from, key, some, lanes);
                 UNROLLED(j, TILE / 8)
                     slope += s[j].even * dp[j].even + s[j].odd * dp[j].odd;
             } else {
-                hide_keys(s, past + row, key, some);
+                hide_keys(s, past + row, from, key, some);
                 UNROLLED(j, TILE / 8)
                     s[j] = powers_of_2(s[j] - log_of_mass.xxyy) * (dp[j] - slope.xxyy);
                 uncap_tile(s, flat);
@@ -84,6 +84,8 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
         global const float *mean = ROW(d, sample * heads + h);
         for (uint query = FIRST_QUERY(begin); query < end; query += TILE) {
             float4 p[TILE / 8], ds[TILE / 8], flat[CAP_TILE(TILE / 8)];
+            if (STARTS && FIRST_KEY(sample, query) >= begin + 16 * WARPS)
+                break; /* the whole group */
             load_rows(q_tile, q_rows, query, min((uint)TILE, end - query), scale * LOG2_E);
             load_rows(dy_tile, dy_rows, query, min((uint)TILE, end - query), 1.0f);
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -100,7 +102,8 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
                 p[j] = powers_of_2(p[j] - m.xyxy);
                 ds[j] -= slope.xyxy;
             }
-            EACH_PRODUCT(p, row, query, value = other < end && (!CAUSAL || past + other >= own_row) ? value : 0.0f;)
+            EACH_PRODUCT(p, row, query, value = other < end && (!CAUSAL || past + other >= own_row) &&
+                    (!STARTS || FIRST_KEY(sample, other) <= own_row) ? value : 0.0f;)
             UNROLLED(j, TILE / 8)
                 ds[j] *= p[j];
             uncap_tile(ds, flat);

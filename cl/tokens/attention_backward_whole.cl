@@ -118,6 +118,8 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
         for (uint first = 0; first < queries; first += LANES) {
             const uint count = KEYS_SEEN(first + LANES, some);
             vec sum[E][QV];
+            ivec from[QV];
+            start_lanes(from, STARTS_OF(sample), first, queries);
             load_own(own_q, q_rows, first, queries, scale);
             load_own(own_dy, dy_rows, first, queries, 1.0f);
             load_rows(lanes_q, q_rows, first, queries, scale);
@@ -125,6 +127,7 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
             dot_rows(s, own_q, keys, 0, count);
             cap_scores(s, flat, cap, count);
             bias_keys(s, BIAS_ROWS(sample, h), first, rows, 0, count);
+            hide_before(s, from, 0, count);
             dot_rows(dp, own_dy, values, 0, count);
             drop_keys(z, dp, first, 0, count);
             settle_terms(s, dp, first, queries, past, count);

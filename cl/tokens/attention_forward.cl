@@ -5,7 +5,7 @@
  * q: (batch * rows) x (heads * E), of which the first `queries` rows of each sample are read; y: (batch * queries)
  * x (heads * E); k, v: (batch * key_rows) x (heads / share * E): `share` heads of q read the same head of k and v. With CAUSAL query i sees
  * the keys 0 to past + i. Group (sample * heads + head) * blocks + block takes LOCAL * LANES queries, see
- * attention.clh. With LENGTHS keys beyond a sample's length are not read. The softmax runs along the tiles of keys: the sums so far are rescaled where a larger score
+ * attention.clh. With LENGTHS keys beyond a sample's length are not read, with STARTS those before all queries' starts. The softmax runs along the tiles of keys: the sums so far are rescaled where a larger score
  * comes. With DROP a probability is 0, or p * kept_scale. Local memory: E * LANES * LOCAL floats. */
 #include "tokens/attention_cap.clh"
 #include "tokens/attention_drop.clh"
@@ -20,6 +20,8 @@ KERNEL_OF(LOCAL) attention_forward(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN
     const head_rows keys = KEY_ROWS(k, sample, head / share);
     const head_rows values = KEY_ROWS(v, sample, head / share);
     const uint some = KEYS_OF(sample), end = KEYS_SEEN(first + LANES, some);
+    ivec from[QV];
+    start_lanes(from, STARTS_OF(sample), first, queries);
     load_own(own, HEAD_ROWS(q, sample, head), first, queries, scale);
     const dropout z =
         dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
@@ -28,11 +30,12 @@ KERNEL_OF(LOCAL) attention_forward(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN
     FOR_STEPS(e, E, 1)
         UNROLLED(i, QV)
             sum[e][i] = 0;
-    for (uint key = 0; key < end; key += TILE) {
+    for (uint key = FIRST_KEY(sample, first); key < end; key += TILE) {
         const uint count = min((uint)TILE, end - key);
         dot_rows(s, own, keys, key, count);
         cap_scores(s, 0, cap, count);
         bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
+        hide_before(s, from, key, count);
         softmax_add(&p, s, factor, past + first, key, count);
         drop_keys(z, s, first, key, count);
         add_rows(sum, factor, s, values, key, count);

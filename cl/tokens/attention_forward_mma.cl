@@ -14,7 +14,7 @@ KERNEL_OF(LOCAL) attention_forward_mma(
     softmax_rows p = softmax_rows_start();
     UNROLLED(n, E / 8)
         sum[n] = (float4)(0.0f);
-    for (uint key = 0; key < end; key += TILE) {
+    for (uint key = FIRST_KEY(sample, begin); key < end; key += TILE) {
         float4 s[TILE / 8], flat[CAP_TILE(TILE / 8)];
         load_rows(k_tile, keys, key, min((uint)TILE, end - key), 1.0f);
         load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
@@ -22,7 +22,7 @@ KERNEL_OF(LOCAL) attention_forward_mma(
         dot_tile(s, own, k_tile);
         cap_tile(s, flat, cap);
         bias_tile(s, BIAS_ROWS(sample, head), rows, key_rows, row, key, true);
-        const float2 factor = softmax_rows_add(&p, s, past + row, key, some, lanes);
+        const float2 factor = softmax_rows_add(&p, s, past + row, from, key, some, lanes);
         UNROLLED(n, E / 8)
             sum[n] *= factor.xxyy;
         drop_tile(z, s, row, key, true);

@@ -1,4 +1,5 @@
-/* GPT-2 and models of Llama's kind (gpt_layers.h): their sizes, initial values and names in files.
+/* GPT-2, GPT-NeoX and models of Llama's kind (gpt_layers.h): their sizes, initial values and names
+ * in files.
  */
 #include <math.h>
 #include <stdio.h>
@@ -55,7 +56,8 @@ static bool ends_with(const char *name, const char *end)
  * so that the sum over all branches does not grow with the depth; positions 0.01, biases 0. */
 static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight *weight)
 {
-    static const char *const ends[] = {"c_proj.weight", "o_proj.weight", "down_proj.weight"};
+    static const char *const ends[] = {
+        "c_proj.weight", "o_proj.weight", "down_proj.weight", "dense.weight", "4h_to_h.weight"};
     const double branches = 2.0 * (double)arch_of(sizes)->depth;
     if (weight->rank == 1)
         return weight->inputs == 0 && ends_with(weight->name, ".weight") ? 1 : 0;
@@ -77,6 +79,7 @@ static size_t in_files(const trainer_sizes *sizes, trainer_weight *pieces)
         count = net_split(pieces, "gate_up", (size_t[]){a->hidden, a->hidden}, gpt_gate_up, 2);
     if (count > 1)
         return count;
+    pieces->heads = strstr(pieces->name, ".query_key_value.") != NULL ? a->heads : 0;
     pieces->less = ends_with(pieces->name, "norm.weight") ? a->less : 0;
     pieces->longer = strcmp(pieces->name, "wpe.weight") == 0;
     pieces->transposed = pieces->rank == 2 && strncmp(pieces->name, "h.", 2) == 0;
@@ -91,11 +94,11 @@ static size_t in_files(const trainer_sizes *sizes, trainer_weight *pieces)
 static const char *const renames[][2] = {{"wte.", "transformer.wte."}, {"wpe.", "transformer.wpe."},
     {"h.", "transformer.h."}, {"ln_f.", "transformer.ln_f."}, {"model.", ""}, {NULL, NULL}};
 
-/* Masks of GPT-2, and the frequencies of rotary positions; of GGUF files only where the model's are
- * scaled, too. */
-enum { SCALED = 3 };
-static const char *buffers[] = {
-    "*h.*.attn.bias", "*h.*.attn.masked_bias", "*.rotary_emb.*", NULL, NULL};
+/* Masks of GPT-2 and GPT-NeoX, and the frequencies of rotary positions; of GGUF files only where
+ * the model's are scaled, too. */
+enum { SCALED = 5 };
+static const char *buffers[] = {"*h.*.attn.bias", "*h.*.attn.masked_bias", "*.attention.bias",
+    "*.attention.masked_bias", "*.rotary_emb.*", NULL, NULL};
 
 /* Of a folder, or of a GGUF file. */
 static const char *read_sizes(const char *path)
@@ -125,8 +128,8 @@ static const char *settle(trainer_sizes *sizes)
         return wrong;
     }
     buffers[SCALED] = usual->rotary_factor > 0 ? "model.rope_*" : NULL;
-    sizes->tables[0] = usual->hidden > 0 ? "model.embed_tokens.weight" : "wte.weight";
-    sizes->tables[1] = "lm_head.weight";
+    for (size_t i = 0; i < 2; ++i)
+        sizes->tables[i] = gpt_table(usual, i == 1);
     return NULL;
 }
 
@@ -143,7 +146,8 @@ extern const trainer_model gpt_model;
 const trainer_model gpt_model = {
     .program = "gpt-train",
     .about =
-        "Trains a GPT, a Llama or a model of its kind (Mistral, Qwen, Phi-3, Gemma) on a text or\n"
+        "Trains a GPT, a Llama or a model of its kind (Mistral, Qwen, Phi-3, Gemma, Pythia) on a "
+        "text or\n"
         "on tokens, on any OpenCL device. The activations that the backward pass reads are kept\n"
         "dense, pruned in blocks, as codes, or in part: the rest is recomputed.\n",
     .archs = names,

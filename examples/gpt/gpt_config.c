@@ -10,7 +10,7 @@
 #include "trainer/files/plain_file.h"
 
 /* Kinds of models with the same fields of config.json. */
-enum { LLAMA = 1, PHI3 = 2, GEMMA = 4, GEMMA2 = 8, GPT2 = 16 };
+enum { LLAMA = 1, PHI3 = 2, GEMMA = 4, GEMMA2 = 8, GPT2 = 16, NEOX = 32 };
 
 /* A kind of model, by model_type: what is its own where config.json says nothing. */
 typedef struct kind_row {
@@ -28,7 +28,7 @@ static const kind_row kinds[] = {{"llama", LLAMA, 1e4, 1e-6},
     {"phi3", PHI3, 1e4, 1e-5, .windowed = true},
     {"gemma", GEMMA, 1e4, 1e-6, .tied = true, .head = 256},
     {"gemma2", GEMMA2, 1e4, 1e-6, .tied = true, .windowed = true, .head = 256, .window = 4096},
-    {"gpt2", GPT2, 0, 1e-5, .tied = true}};
+    {"gpt2", GPT2, 0, 1e-5, .tied = true}, {"gpt_neox", NEOX, 1e4, 1e-5}};
 
 /* What must have one value, or one of two. */
 static const struct {
@@ -37,7 +37,8 @@ static const struct {
 } texts[] = {{"hidden_act", "silu", "silu", NULL, LLAMA | PHI3},
     {"hidden_act", "gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu", GEMMA},
     {"hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh", NULL, GEMMA | GEMMA2},
-    {"activation_function", "gelu_new", "gelu_new", NULL, GPT2}};
+    {"activation_function", "gelu_new", "gelu_new", NULL, GPT2},
+    {"hidden_act", "gelu", "gelu", NULL, NEOX}};
 static const struct {
     const char *name;
     double want;
@@ -45,7 +46,7 @@ static const struct {
 } flags[] = {{"mlp_bias", 0, LLAMA}, {"use_sliding_window", 0, LLAMA}, {"attention_bias", 0, PHI3},
     {"use_bidirectional_attention", 0, GEMMA | GEMMA2}, {"scale_attn_weights", 1, GPT2},
     {"scale_attn_by_inverse_layer_idx", 0, GPT2}, {"reorder_and_upcast_attn", 0, GPT2},
-    {"add_cross_attention", 0, GPT2}};
+    {"add_cross_attention", 0, GPT2}, {"attention_bias", 1, NEOX}};
 
 static char wrong[512], what[256]; /* what: behind the file's name */
 
@@ -105,11 +106,13 @@ static bool take_rotary(const json_file *c, unsigned family, gpt_arch *a)
 {
     const double part = json_file_number(c, "rope_parameters.partial_rotary_factor",
         json_file_number(c, "rope_scaling.partial_rotary_factor",
-            json_file_number(c, "partial_rotary_factor", 1)));
-    a->turned = family == PHI3 && part > 0 ? (size_t)(part * (double)a->head) : a->head;
-    if (!(part > 0 && part <= 1) || (part != 1 && family != PHI3) || a->turned == 0) {
+            json_file_number(c, "partial_rotary_factor",
+                family == NEOX ? json_file_number(c, "rotary_pct", 0.25) : 1)));
+    const bool parts = (family & (PHI3 | NEOX)) != 0;
+    a->turned = parts && part > 0 ? (size_t)(part * (double)a->head) : a->head;
+    if (!(part > 0 && part <= 1) || (part != 1 && !parts) || a->turned == 0) {
         (void)snprintf(what, sizeof what, "its partial_rotary_factor is %g%s", part,
-            family == PHI3 ? "" : ", expected 1");
+            parts ? "" : ", expected 1");
         return false;
     }
     if (a->turned % 2 != 0 || a->turned > 2 * GPT_PAIRS) {
@@ -149,19 +152,24 @@ static bool take_llama(const json_file *c, const kind_row *kind, gpt_arch *a)
     if (!take_size(c, "hidden_size", NAN, &a->dim) ||
         !take_size(c, "num_hidden_layers", NAN, &a->depth) ||
         !take_size(c, "num_attention_heads", NAN, &a->heads) ||
-        !take_size(c, "num_key_value_heads", (double)a->heads, &a->kv_heads) ||
+        !(kind->family == NEOX
+                ? (a->kv_heads = a->heads) > 0
+                : take_size(c, "num_key_value_heads", (double)a->heads, &a->kv_heads)) ||
         !take_size(c, "intermediate_size", NAN, &a->hidden) ||
         !take_size(c, "max_position_embeddings", 2048, &a->context) ||
-        !take_size(c, "head_dim", kind->head > 0 ? kind->head : (double)a->dim / (double)a->heads,
-            &a->head) ||
+        !take_size(c, kind->family == NEOX ? "(none)" : "head_dim",
+            kind->head > 0 ? kind->head : (double)a->dim / (double)a->heads, &a->head) ||
         (kind->windowed && number_or(c, "sliding_window", kind->window) != 0 &&
             !take_size(c, "sliding_window", kind->window, &window)))
         return false;
     const double theta = json_file_number(c, "rope_parameters.rope_theta",
-        json_file_number(
-            c, "rope_scaling.rope_theta", json_file_number(c, "rope_theta", kind->theta)));
+        json_file_number(c, "rope_scaling.rope_theta",
+            json_file_number(
+                c, "rope_theta", json_file_number(c, "rotary_emb_base", kind->theta))));
     a->theta = (float)theta;
     a->joint = kind->family == PHI3;
+    a->neox = kind->family == NEOX;
+    a->parallel = json_file_number(c, "use_parallel_residual", 1) != 0;
     a->out_bias = json_file_number(c, "attention_bias", 0) == 1;
     a->qkv_bias = a->out_bias || kind->qkv_bias;
     a->head_norms = kind->head_norms;
@@ -186,15 +194,17 @@ static bool take(const json_file *c, gpt_arch *a)
         ++k;
     if (k == sizeof kinds / sizeof *kinds) {
         (void)snprintf(what, sizeof what,
-            "its model_type is %.60s, expected llama, mistral, qwen2, qwen3, phi3, gemma, gemma2 "
-            "or "
-            "gpt2",
+            "its model_type is %.60s, expected llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, "
+            "gpt2 or gpt_neox",
             type != NULL ? type : "no text");
         return false;
     }
     const bool gpt2 = kinds[k].family == GPT2;
-    const double eps =
-        json_file_number(c, gpt2 ? "layer_norm_epsilon" : "rms_norm_eps", kinds[k].eps);
+    const double eps = json_file_number(c,
+        gpt2                      ? "layer_norm_epsilon"
+        : kinds[k].family == NEOX ? "layer_norm_eps"
+                                  : "rms_norm_eps",
+        kinds[k].eps);
     a->eps = (float)eps;
     a->untied = json_file_number(c, "tie_word_embeddings", kinds[k].tied) != 1;
     if (!take_size(c, "vocab_size", NAN, &a->vocabulary) || !is_plain(c, kinds[k].family) ||

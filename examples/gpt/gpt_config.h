@@ -1,4 +1,4 @@
-/* gpt_config.h: the sizes of GPT-2 and of models of Llama's kind, also from config.json of
+/* gpt_config.h: the sizes of GPT-2, GPT-NeoX and models of Llama's kind, also from config.json of
  * transformers. */
 #ifndef GPT_CONFIG_H
 #define GPT_CONFIG_H
@@ -18,6 +18,8 @@ typedef struct gpt_arch {
     size_t head;             /* columns of a head; 0: dim / heads */
     bool head_norms;         /* Qwen3's, of each head of q and k */
     bool joint;              /* Phi-3: q, k and v are one matrix of files, and gate and up */
+    bool neox;               /* GPT-NeoX, with the sizes of Llama */
+    bool parallel;           /* GPT-NeoX: attention and MLP read the same sum */
     bool gelu;               /* Gemma: gates of GELU by tanh; else of SiLU */
     bool norms_behind;       /* Gemma 2: of what attention and MLP give, too */
     float less;              /* Gemma: by which norms in files are less, but in GGUF files */

@@ -120,7 +120,8 @@ static bool take_scaling(const source *s, bool phi3, double *factor)
     if (linear ||
         (type != NULL && (strcmp(type, "none") == 0 || (phi3 && strcmp(type, "longrope") == 0))))
         return true;
-    (void)snprintf(what, sizeof what, "its %s is %.60s, expected none, linear or, of phi3, longrope",
+    (void)snprintf(what, sizeof what,
+        "its %s is %.60s, expected none, linear or, of phi3, longrope",
         key_of(s, "rope.scaling.type"), type != NULL ? type : "no text");
     return false;
 }

@@ -14,6 +14,16 @@
  *                         x += down_proj(gate(gate_up(post_attention_layernorm x))) }
  *       -> norm -> logits = x embed_tokens^T
  *
+ * GPT-NeoX (Black et al., arXiv 2204.06745), with the names of GPTNeoXForCausalLM, but its
+ * query_key_value has the queries of all heads first:
+ *
+ *     tokens -> embed_in
+ *       -> depth blocks { x += attention.dense(attention(rotary(query_key_value(input_layernorm
+ * x))))
+ *                            + mlp.dense_4h_to_h(gelu(mlp.dense_h_to_4h(post_attention_layernorm
+ * x))) or one after the other }
+ *       -> final_layer_norm -> logits = x embed_out^T
+ *
  * Qwen3's queries and keys have norms of each head before rotary. Gemma (arXiv 2403.08295) scales
  * its embeddings; Gemma 2 (arXiv 2408.00118) also has norms behind both branches, and caps. */
 #include "gpt_layers.h"
@@ -65,7 +75,7 @@ static clprune_net_value add_parts(clprune_net *net, const gpt_arch *a, const ch
 
 static clprune_net_value add_rotary(clprune_net *net, const gpt_arch *a, clprune_net_value x)
 {
-    const char *name = "self_attn.rotary";
+    const char *name = a->neox ? "attention.rotary" : "self_attn.rotary";
     const size_t turned = a->turned > 0 ? a->turned : head_cols(a);
     const clprune_net_angles angles = {
         .pairs = turned / 2, .frequencies = a->frequencies, .factor = a->rotary_factor};
@@ -104,28 +114,64 @@ static clprune_net_value add_llama(clprune_net *net, const gpt_arch *a, clprune_
     return clprune_net_add(net, "sum2", x, t);
 }
 
+static clprune_net_value add_neox(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+{
+    const clprune_net_attn attn = {.heads = a->heads, .causal = true};
+    clprune_net_value t = clprune_net_layer_norm(net, "input_layernorm", x);
+    t = clprune_net_linear(net, "attention.query_key_value", t, 3 * a->heads * head_cols(a));
+    t = clprune_net_attention(net, "attention", add_rotary(net, a, t), &attn);
+    t = clprune_net_linear(net, "attention.dense", t, a->dim);
+    const clprune_net_value sum = clprune_net_add(net, "sum1", x, t);
+    t = clprune_net_layer_norm(net, "post_attention_layernorm", a->parallel ? x : sum);
+    t = clprune_net_gelu(
+        net, "mlp.act", clprune_net_linear(net, "mlp.dense_h_to_4h", t, a->hidden));
+    t = clprune_net_linear(net, "mlp.dense_4h_to_h", t, a->dim);
+    return clprune_net_add(net, "sum2", sum, t);
+}
+
+/* The names of a family. */
+typedef struct family {
+    const char *embedding, *table, *blocks, *norm, *head, *head_table;
+} family;
+
+static const family *family_of(const gpt_arch *a)
+{
+    static const family gpt2 = {"wte", "wte.weight", "h", "ln_f", "lm_head", "lm_head.weight"},
+                        llama = {"model.embed_tokens", "model.embed_tokens.weight", "model.layers",
+                            "model.norm", "lm_head", "lm_head.weight"},
+                        neox = {"gpt_neox.embed_in", "gpt_neox.embed_in.weight", "gpt_neox.layers",
+                            "gpt_neox.final_layer_norm", "embed_out", "embed_out.weight"};
+    return a->neox ? &neox : a->hidden > 0 ? &llama : &gpt2;
+}
+
+const char *gpt_table(const gpt_arch *a, bool head)
+{
+    return head ? family_of(a)->head_table : family_of(a)->table;
+}
+
 void gpt_layers_add(clprune_net *net, const gpt_arch *a, size_t context, size_t vocabulary)
 {
-    const bool llama = a->hidden > 0;
+    const family *of = family_of(a);
+    const bool llama = a->hidden > 0 && !a->neox;
     clprune_net_value x = clprune_net_tokens(net, context);
     if (a->eps > 0)
         clprune_net_eps(net, a->eps);
-    x = clprune_net_embedding(net, llama ? "model.embed_tokens" : "wte", x, vocabulary, a->dim);
+    x = clprune_net_embedding(net, of->embedding, x, vocabulary, a->dim);
     if (a->embedding > 0)
         x = clprune_net_scale(net, "embed_scale", x, a->embedding);
-    if (!llama)
+    if (a->hidden == 0)
         x = clprune_net_positions(net, "wpe.weight", x);
     for (size_t i = 0; i < a->depth; ++i) {
         char part[48];
-        (void)snprintf(part, sizeof part, "%s.%zu", llama ? "model.layers" : "h", i);
+        (void)snprintf(part, sizeof part, "%s.%zu", of->blocks, i);
         clprune_net_part(net, part);
-        x = llama ? add_llama(net, a, x) : add_gpt2(net, a, x);
+        x = llama ? add_llama(net, a, x) : a->neox ? add_neox(net, a, x) : add_gpt2(net, a, x);
     }
     clprune_net_part(net, NULL);
-    x = llama ? clprune_net_rms_norm(net, "model.norm", x) : clprune_net_layer_norm(net, "ln_f", x);
-    clprune_net_token_loss(net, "lm_head", x, vocabulary);
+    x = llama ? clprune_net_rms_norm(net, of->norm, x) : clprune_net_layer_norm(net, of->norm, x);
+    clprune_net_token_loss(net, of->head, x, vocabulary);
     if (a->logit_cap > 0)
         clprune_net_cap_logits(net, a->logit_cap);
     if (!a->untied)
-        clprune_net_tie(net, "lm_head.weight", llama ? "model.embed_tokens.weight" : "wte.weight");
+        clprune_net_tie(net, of->head_table, of->table);
 }

@@ -7,7 +7,7 @@ MODEL is a folder of transformers with a tokenizer. A line is {"messages": [{"ro
 which what the assistant says is learnt; or {"prompt": ..., "completion": ...} (or "instruction" and "output"), put into
 the template if the model has one; or {"text": ...}, all of which is learnt. Each begins with the token that begins a
 text, if the tokenizer puts one there, and ends with the one that ends it. A sequence of gpt-train may hold several,
-which then see each other.
+which then see each other; --packing apart takes LINES.jsonl itself.
 """
 import argparse
 import json

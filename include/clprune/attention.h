@@ -44,6 +44,10 @@ typedef struct clprune_attention_desc {
                          * heads + h) * keys + j, i). Finite: -1e4 hides a key as -infinity would */
     float cap; /* scores q[i] . k[j] / sqrt(e) become cap * tanh(score / cap) before bias is added,
                   as in Gemma 2; 0: they stay */
+    clprune_ints starts; /* (first + batch) * rows of them, or none: query i of sample n of the call
+                            sees no key before element (first + n) * rows + i, which is 0 to i, and
+                            not below those of earlier queries: several sequences in one sample,
+                            which do not see each other. With causal; not with keys, past or bias */
     uint64_t reserved[2]; /* zeros */
 } clprune_attention_desc;
 
@@ -51,7 +55,8 @@ typedef struct clprune_attention_desc {
  * (kv_heads * e), heads side by side. Windows of one matrix serve, as the three parts of a product.
  * y must not overlap the others. Keys and values beyond a length are not read. A NaN or an infinity
  * in k or v may make all queries of its sample and head NaN, one in q its own. Errors: INVALID_SIZE
- * (desc), INVALID_ARGUMENT (rate, cap; past without causal). */
+ * (desc), INVALID_ARGUMENT (rate, cap; past or starts without causal; starts with keys, past or
+ * bias). */
 CLPRUNE_API clprune_status clprune_attention_forward(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat y, cl_event *event);

@@ -427,6 +427,10 @@ CLPRUNE_API void clprune_net_store_frozen(
  * again, those of adapters of a rank up to 16 do so beside what extra_work allows. */
 CLPRUNE_API void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha);
 
+/* Makes later adapters read dropout of x in training, each of its own: (x * m / (1 - rate)) A^T
+ * (clprune_net_dropout). 0: x itself, as at first. */
+CLPRUNE_API void clprune_net_lora_dropout(clprune_net *net, float rate);
+
 /* Makes parameter `name` the same as `other`, of the same shape: it has other's values, is not
  * among clprune_net_params, and its gradient is added to other's. Several may be tied to one that
  * is not tied itself. */
@@ -630,7 +634,12 @@ typedef struct clprune_net_data {
      * 1905.04899); its hit is that of the label. Not for clprune_net_token_loss. */
     clprune_ints other_labels; /* as many as labels, all in range */
     clprune_mat shares;        /* CLPRUNE_NO_MAT: the labels alone */
-    uint64_t reserved[3];      /* zeros */
+    /* batch * rows, or none: several sequences in a sample, which causal attention keeps apart:
+     * each row has the number of the first row of its own (clprune/attention.h). Rotary positions
+     * may go on from one to the next; layers of learned positions take none, nor does rows_at_once.
+     */
+    clprune_ints starts;
+    uint64_t reserved[3]; /* zeros */
 } clprune_net_data;
 
 /* The seed of what the next forward pass in training draws: sampled blocks, stochastic rounding,

@@ -51,6 +51,8 @@ static clprune_status check_input(const clprune_net *net, const clprune_net_data
     clprune_mat row;
     if (data->lengths.buffer != NULL)
         TRY(clprune__check_ints(context, "data.lengths", data->lengths, data->batch, &row));
+    if (data->starts.buffer != NULL)
+        TRY(clprune__check_ints(context, "data.starts", data->starts, rows, &row));
     if (net->graph.layers[0].kind->gives == CLPRUNE__NET_TOKENS)
         return clprune__check_ints(context, "data.tokens", data->tokens, rows, &row);
     if (net->graph.layers[0].kind->gives == CLPRUNE__NET_BYTES) {
@@ -124,6 +126,7 @@ static bool same_ints(clprune_ints a, clprune_ints b)
 static clprune_status check_unchanged(const clprune_net *net, const clprune_net_data *data)
 {
     const clprune_net_data *old = &net->at.data;
+    enum { OF_FORWARD = 5 };
     const struct {
         const char *name;
         bool same;
@@ -134,6 +137,7 @@ static clprune_status check_unchanged(const clprune_net *net, const clprune_net_
         {"rows", same(data->rows, old->rows)},
         {"tokens", same_ints(data->tokens, old->tokens)},
         {"lengths", same_ints(data->lengths, old->lengths)},
+        {"starts", same_ints(data->starts, old->starts)},
         {"labels", same_ints(data->labels, old->labels)},
         {"other_labels", same_ints(data->other_labels, old->other_labels)},
         {"shares", same(data->shares, old->shares)},
@@ -143,11 +147,11 @@ static clprune_status check_unchanged(const clprune_net *net, const clprune_net_
     };
     clprune_context *context = net->context;
     const size_t read =
-        net->graph.loss == CLPRUNE__NET_CUSTOM_LOSS ? 4 : sizeof fields / sizeof *fields;
+        net->graph.loss == CLPRUNE__NET_CUSTOM_LOSS ? OF_FORWARD : sizeof fields / sizeof *fields;
     for (size_t i = 0; i < read; ++i)
         REQUIRE(fields[i].same, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_backward: data.%s has changed since clprune_net_%s", fields[i].name,
-            i < 4 ? "forward" : "loss");
+            i < OF_FORWARD ? "forward" : "loss");
     return CLPRUNE_SUCCESS;
 }
 

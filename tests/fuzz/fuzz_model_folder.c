@@ -55,13 +55,16 @@ static void check_vocabulary(const char *folder, const char *lines, bool wraps)
         fuzz_check_text(f.text, NULL);
         return;
     }
-    int descriptor = -1, mask = -1;
+    text_tokens made;
     if (v->count > 0 && vocabulary_prepare(&m.words, &f) &&
         vocabulary_encode(v, "text", text, sizeof text - 1, VOCABULARY_SPECIAL, &list, &f) &&
-        text_tokens_open(lines, &m, &descriptor, &mask, &f)) {
-        FUZZ_CHECK(lseek(descriptor, 0, SEEK_END) == 4 * lseek(mask, 0, SEEK_END));
-        (void)close(descriptor);
-        (void)close(mask);
+        text_tokens_open(lines, &m, &made, &f)) {
+        const off_t tokens = lseek(made.mask, 0, SEEK_END);
+        FUZZ_CHECK(lseek(made.descriptor, 0, SEEK_END) == 4 * tokens);
+        FUZZ_CHECK(made.begins[0] == 0 && made.begins[made.lines] == (uint64_t)tokens);
+        (void)close(made.descriptor);
+        (void)close(made.mask);
+        free(made.begins);
     } else if (v->count > 0)
         fuzz_check_text(f.text, NULL);
     for (size_t i = 0; i < list.count; ++i)

@@ -28,6 +28,8 @@ sizes = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_hi
 gemma = dict(sizes, head_dim=24)
 scaled = dict(original_max_position_embeddings=16, rope_theta=500.0)
 phi3 = dict(sizes, pad_token_id=0, bos_token_id=0, eos_token_id=0)
+neox = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+            max_position_embeddings=64)
 models = {
     "llama, scaled as Llama 3": t.LlamaForCausalLM(t.LlamaConfig(**sizes, rope_parameters=dict(
         scaled, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0))),
@@ -59,6 +61,9 @@ models = {
     "qwen2": t.Qwen2ForCausalLM(t.Qwen2Config(**sizes, rope_theta=1e6)),
     "qwen3": t.Qwen3ForCausalLM(t.Qwen3Config(**sizes, head_dim=24, rope_theta=1e6)),
     "mistral, wide heads": t.MistralForCausalLM(t.MistralConfig(**sizes, head_dim=32, sliding_window=None)),
+    "pythia": t.GPTNeoXForCausalLM(t.GPTNeoXConfig(**neox)),
+    "gpt_neox, one after the other": t.GPTNeoXForCausalLM(t.GPTNeoXConfig(
+        **neox, use_parallel_residual=False, rotary_pct=0.5, rotary_emb_base=500, tie_word_embeddings=True)),
     "gpt2": t.GPT2LMHeadModel(t.GPT2Config(vocab_size=VOCABULARY, n_embd=64, n_layer=2, n_head=4, n_positions=CONTEXT,
                                            layer_norm_epsilon=1e-3, bos_token_id=0, eos_token_id=0)),
 }
@@ -93,7 +98,7 @@ def loaded(model, path):
     made = copy.deepcopy(model)
     names = made.state_dict()
     state = {n if n in names else "transformer." + n if "transformer." + n in names else "model." + n: w
-             for n, w in load_file(path).items()}
+             for n, w in ((n.replace("embed_out", "lm_head"), w) for n, w in load_file(path).items())}
     assert not made.load_state_dict(state, strict=False).unexpected_keys
     made.tie_weights()
     return made

@@ -89,7 +89,7 @@ compare() {
 }
 compare bert_micro '4:*.attention.*' 'classifier.*,bert.pooler.*' --classes 3
 compare bert_micro '4' '' --classes 3
-compare bert_micro '4:*.query' '' --classes 3
+compare bert_micro '4:*.query' '' --classes 3 --lora-alpha 3 --rslora --lora-dropout 0.1
 compare bert_micro '4' 'classifier.*' --classes 3
 compare bert_micro '4' '*.bias' --classes 3
 compare bert_micro '4:*.dense' 'bert.embeddings.*,*.LayerNorm.weight' --classes 3

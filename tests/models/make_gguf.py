@@ -5,7 +5,7 @@ convert_hf_to_gguf. Needs nothing but Python.
     make_gguf.py FOLDER MODEL [TYPE] [CHANGE...]
 
 MODEL is llama, llama-biases, llama-tied, llama-3 and llama-linear (scaled rotary positions), qwen2, qwen3, phi3, phi3-long,
-gemma, gemma2 or gpt2. FOLDER gets config.json, model.safetensors and model.gguf, both with
+gemma, gemma2 or gpt2; or pythia or neox, which is sequential, whose GGUF file nobody reads. FOLDER gets config.json, model.safetensors and model.gguf, both with
 the same values. TYPE is of the GGUF file's matrices: F32 (the default), F16, BF16, F64, Q8_0 or Q4_1. A CHANGE of the GGUF
 file alone is KEY=VALUE (a number or a text), -KEY, -TENSOR, or +TENSOR, a vector; or TOKEN=TEXT, of a token that controls.
 """
@@ -97,7 +97,29 @@ def gpt2(_):
     yield "transformer.ln_f.bias", "output_norm.bias", (WIDTH,), 0
 
 
+def neox(_):
+    """The same, with the names of folders alone."""
+    yield "gpt_neox.embed_in.weight", "a", (VOCABULARY, WIDTH), 0
+    for i in range(BLOCKS):
+        there = f"gpt_neox.layers.{i}."
+        for name, rows, cols in (("attention.query_key_value", 3 * WIDTH, WIDTH), ("attention.dense", WIDTH, WIDTH),
+                                 ("mlp.dense_h_to_4h", HIDDEN, WIDTH), ("mlp.dense_4h_to_h", WIDTH, HIDDEN)):
+            yield f"{there}{name}.weight", f"{i}.{name}", (rows, cols), 0
+            yield f"{there}{name}.bias", f"{i}.{name}.b", (rows,), 0
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            yield f"{there}{name}.weight", f"{i}.{name}", (WIDTH,), 0
+            yield f"{there}{name}.bias", f"{i}.{name}.b", (WIDTH,), 0
+    yield "gpt_neox.final_layer_norm.weight", "n", (WIDTH,), 0
+    yield "gpt_neox.final_layer_norm.bias", "n.b", (WIDTH,), 0
+    yield "embed_out.weight", "h", (VOCABULARY, WIDTH), 0
+
+
 def config_of(kind):
+    if kind in ("pythia", "neox"):
+        return {"model_type": "gpt_neox", "hidden_size": WIDTH, "num_hidden_layers": BLOCKS, "num_attention_heads": HEADS,
+                "intermediate_size": HIDDEN, "vocab_size": VOCABULARY, "max_position_embeddings": CONTEXT, "hidden_act": "gelu",
+                "layer_norm_eps": 2.0**-10, "rotary_emb_base": 500, "rotary_pct": 0.25 if kind == "pythia" else 0.5,
+                "use_parallel_residual": kind == "pythia", "tie_word_embeddings": False}
     if kind == "gpt2":
         return {"model_type": "gpt2", "n_embd": WIDTH, "n_layer": BLOCKS, "n_head": HEADS, "n_positions": CONTEXT,
                 "vocab_size": VOCABULARY, "layer_norm_epsilon": 2.0**-10}
@@ -121,7 +143,7 @@ def config_of(kind):
 
 
 def values_of(kind):
-    name = kind.split("-")[0]
+    name = config_of(kind)["model_type"]
     values = {"general.architecture": name, "general.alignment": 64, "general.name": "a model", "tokenizer.ggml.tokens":
               [f"<0x{i:02X}>" for i in range(VOCABULARY)], "tokenizer.ggml.scores": [0.0] * VOCABULARY, f"{name}.block_count": BLOCKS, f"{name}.context_length": CONTEXT,
               f"{name}.embedding_length": WIDTH, f"{name}.attention.head_count": HEADS, f"{name}.feed_forward_length": HIDDEN}
@@ -233,7 +255,7 @@ def main():
     wanted = changes.pop(0) if changes and changes[0] in TYPES else "F32"
     rng = random.Random(1)
     values, here, there = values_of(kind), [], []
-    for name, short, shape, heads in (gpt2 if kind == "gpt2" else llama)(kind):
+    for name, short, shape, heads in ({"gpt2": gpt2, "pythia": neox, "neox": neox}.get(kind, llama))(kind):
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
         matrix = len(shape) > 1
         drawn = array.array("f", (rng.gauss(0, 0.1) + (0 if matrix or name.endswith("bias") else 1) for _ in range(count)))

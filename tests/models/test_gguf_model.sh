@@ -31,15 +31,20 @@ mkdir sevens
 cp sevens.bin sevens/train.bin
 mv sevens.bin sevens/val.bin
 
+# folder_loss MODEL PATH: the loss of transformers, if gguf_losses.txt has it.
+folder_loss() {
+    while read -r model loss; do
+        [ "$model" != "$1" ] && continue
+        run --model $2 --context 24 --data sevens --test-limit 8 --batch-size 4 --test-only
+        awk -v want="$loss" '/^test loss/ { found = ($3 - want) ^ 2 < 1e-8 } END { exit !found }' out ||
+            fail "$1: $(grep '^test loss' out), transformers has $loss"
+    done <"$losses"
+}
+
 # same MODEL [TYPE]: the file and the folder are one model, that of transformers where gguf_losses.txt has its loss.
 same() {
     make m "$@"
-    while read -r model loss; do
-        [ $# -gt 1 ] || [ "$model" != "$1" ] && continue
-        run --model m/model.gguf --context 24 --data sevens --test-limit 8 --batch-size 4 --test-only
-        awk -v want="$loss" '/^test loss/ { found = ($3 - want) ^ 2 < 1e-8 } END { exit !found }' out ||
-            fail "$*: $(grep '^test loss' out), transformers has $loss"
-    done <"$losses"
+    [ $# -gt 1 ] || folder_loss $1 m/model.gguf
     run --model m $small --test-only --export folder.st
     grep '^test loss' out >want
     run --model m/model.gguf $small --test-only --export file.st
@@ -51,6 +56,14 @@ for model in llama-biases llama-tied llama-3 llama-linear qwen2 qwen3 phi3 phi3-
 done
 same llama Q8_0
 same gpt2 Q4_1
+for model in pythia neox; do # their rows of q, k and v are put together head by head again
+    make m $model
+    folder_loss $model m
+    run --model m $small --test-only --export folder.st
+    run --model m $small --import folder.st --test-only --export again.st
+    cmp -s folder.st again.st || fail "$model: what is exported is imported as another model"
+done
+ends 4 "its general.architecture is gpt_neox" "$gpt" --model m/model.gguf $small --test-only
 for type in F16 BF16 F64; do
     same llama $type
 done
@@ -77,6 +90,42 @@ grep -q '^data tokens, [0-9]* train' out || fail "lines of JSON: $(cat out)"
 run --model m $small --data tokens.bin --test-only --sample 1 --temperature 0
 tail -n 1 out | grep -Eq '^[0-9]+ [0-9 ]+$' || fail "without texts of tokens --sample writes no numbers: $(cat out)"
 end=$(tail -n 1 out | awk '{ print $NF }')
+
+# --packing apart: texts in one sequence have the loss of each alone, of which all have as many tokens; joined ones have not.
+# With 24 rows a text of 11 leaves room for one more, with 94 for eight; longer ones are cut.
+for i in $(seq 10 49); do
+    printf '{"prompt": "who %s", "completion": " is %s"}\n' $i $((i * i % 90 + 10))
+done >apart.jsonl
+mkdir apart
+cp apart.jsonl apart/train.jsonl
+cp apart.jsonl apart/val.jsonl
+apart="--model m/model.gguf --data apart/train.jsonl --batch-size 2"
+for context in 11 23 94; do
+    run $apart --context $context --packing apart --test-only --summary-json $context.json
+    grep -q "^data tokens, $((40 / (context / 11))) train" out || fail "40 texts in $context rows: $(cat out)"
+    run $apart --context $context --test-only --summary-json joined.json
+    for json in $context joined; do
+        sed -n 's/.*"test_loss": \([0-9.]*\),.*/\1/p' $json.json | head -n 1 >$json.loss
+    done
+    cat 11.loss $context.loss joined.loss | tr '\n' ' ' |
+        awk '{ exit !($1 > 0 && ($1 - $2) ^ 2 < 1e-12 && ($2 - $3) ^ 2 > 1e-8) }' ||
+        fail "texts alone, $context rows, joined: $(cat 11.loss $context.loss joined.loss)"
+done
+"$gpt" $apart --context 9 --packing apart --test-only >out 2>err || fail "texts that are cut: $(cat err)"
+grep -q "val.jsonl: 40 of the 40 texts for tests are cut at 10 tokens" err || fail "texts are not cut: $(cat err)"
+tuned="$apart --context 23 --packing apart --lora 2 --activations least"
+run $tuned --epochs 2 --output-dir apart.whole --memory-report
+cp out memory
+run $tuned --plan --epochs 2
+[ "$(sed -n 's/^peak of everything *\([0-9]*\) .*/\1/p' out)" = "$(sed -n 's/^total  *[0-9]* *\([0-9]*\) .*/\1/p' memory)" ] ||
+    fail "the peak is not as planned: $(cat out memory)"
+run $tuned --epochs 2 --steps 13 --output-dir apart.part
+run --resume apart.part/last.ckpt
+cut -d, -f1-5 apart.whole/log.csv >have
+cut -d, -f1-5 apart.part/log.csv | cmp -s - have || fail "a resumed run of texts apart gives another log"
+ends 2 'gpt-train: --packing joined: the run in .* has apart' "$gpt" --resume apart.part/last.ckpt --packing joined
+ends 2 'gpt-train: --data: --packing apart: text is no NAME.jsonl' "$gpt" --model m/model.gguf $small --packing apart
+ends 2 'gpt-train: --data: --packing apart needs --data NAME.jsonl' "$gpt" --arch llama_micro --packing apart --steps 1
 
 # --prompt in place of the first tokens of the tests; the token that ends a text.
 sed 1d text.out | head -c 16 >start

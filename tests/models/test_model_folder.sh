@@ -46,7 +46,7 @@ with() {
     sed "$1" llama/config.json >bad/config.json
     ends "${3:-4}" "gpt-train: --model: bad/config.json: .*$2" "$gpt" --model bad $small --plan
 }
-with 's/"llama"/"phi"/' "model_type is phi, expected llama, mistral, qwen2, qwen3, phi3, gemma, gemma2 or gpt2"
+with 's/"llama"/"phi"/' "model_type is phi, expected llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gpt2 or gpt_neox"
 with 's/"llama"/7/' "model_type is no text"
 with 's/{/[/' "no JSON object"
 with 's/"silu"/"gelu"/' "hidden_act is gelu, expected silu"
@@ -70,6 +70,9 @@ scaled "\"rope_type\": \"longrope\", \"short_factor\": [$short]" "rope_scaling.s
 with 's/"llama"/"phi3"/; s/"rope_scaling": null/"rope_scaling": {"type": "yarn"}/' "rope_scaling.rope_type is yarn, expected default, longrope or su"
 with 's/"llama"/"phi3"/; s/"attention_bias": false/"attention_bias": true/' "attention_bias is not false"
 with 's/"llama"/"phi3"/; s/"rope_scaling": null/"partial_rotary_factor": 2/' "partial_rotary_factor is 2"
+with 's/"llama"/"gpt_neox"/' "hidden_act is silu, expected gelu"
+with 's/"llama"/"gpt_neox"/; s/silu/gelu/' "attention_bias is not true"
+with 's/"llama"/"gpt_neox"/; s/silu/gelu/; s/"attention_bias": false/"rotary_pct": 0.3/' "turn 9 columns of a head, expected an even number"
 with 's/"llama"/"gemma"/; s/silu/relu/' "hidden_act is relu, expected gelu_pytorch_tanh"
 with 's/"llama"/"gemma"/; s/"hidden_act": "silu"/"hidden_activation": "gelu"/' "hidden_activation is gelu, expected gelu_pytorch_tanh"
 with 's/"llama"/"gemma"/; s/"hidden_act": "silu"/"use_bidirectional_attention": true/' "use_bidirectional_attention is not false"

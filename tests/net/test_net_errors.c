@@ -713,6 +713,7 @@ static void null_net(NO_ROW)
         assert_true(values[i].id == 0);
     size_t count = 5;
     clprune_net_part(NULL, "a");
+    clprune_net_lora_dropout(NULL, 0.5f);
     clprune_net_cross_entropy(NULL, x);
     clprune_net_mean_squared_error(NULL, x);
     clprune_net_set_seed(NULL, 1);

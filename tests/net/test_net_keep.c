@@ -89,8 +89,8 @@ static uint64_t kept_bytes(const tensors *all)
     return bytes;
 }
 
-/* Each preset keeps less than the one before it, LEAST no more; what is needed and not kept follows from kept
- * tensors. */
+/* Each preset keeps less than the one before it, LEAST no more; what is needed and not kept follows
+ * from kept tensors. */
 static void presets(void **state)
 {
     uint64_t bytes[5];

@@ -116,6 +116,7 @@ static float value_of_case;
 BEFORE(set_eps, clprune_net_eps(net, value_of_case))
 BEFORE(set_alpha, clprune_net_lora(net, "*", 2, value_of_case))
 BEFORE(set_rank_0, clprune_net_lora(net, "*", 0, value_of_case))
+BEFORE(set_lora_dropout, clprune_net_lora_dropout(net, value_of_case))
 BEFORE(set_none, clprune_net_lora(net, "c*", 2, value_of_case))
 BEFORE(set_two, clprune_net_lora(net, "c*", 2, 1); clprune_net_lora(net, "*", 2, value_of_case))
 BEHIND(add_scale_of, clprune_net_scale(net, "bad", x, value_of_case))
@@ -145,6 +146,9 @@ static const number numbers[] = {RATES("a scale", add_scale_of, "layer bad: its 
     {"an eps of infinity", set_eps, NULL, INFINITY, "eps is inf"},
     {"an alpha of NaN", set_alpha, NULL, NAN, "alpha"},
     {"an alpha of infinity", set_alpha, NULL, INFINITY, "alpha inf"},
+    {"an adapter's dropout of 1", set_lora_dropout, NULL, 1, "the rate is 1, expected 0 to below"},
+    {"an adapter's dropout of NaN", set_lora_dropout, NULL, NAN, "the rate is"},
+    {"an adapter's dropout of -1", set_lora_dropout, NULL, -1, "the rate is -1"},
     {"a rank of 0", set_rank_0, NULL, 1, "rank is 0"},
     {"no layer to adapt", set_none, NULL, 1, "no linear layer matches c*"},
     {"no layer to adapt, then some", set_two, NULL, 1, "no linear layer matches c*"},

@@ -11,11 +11,13 @@ static const float alpha = 6;
 static const clprune_net_linear_part parts[3] = {{"q", WIDTH}, {"k", WIDTH}, {"v", WIDTH}};
 
 /* seed: 0 no adapters, 1 of all linear layers, 2 of the attention's; + 4: only these are trained; +
- * 8: q, k and v have adapters of their own; + 16: of these, v's alone, in one block. */
+ * 8: q, k and v have adapters of their own; + 16: of these, v's alone, in one block. With dropout
+ * that of x before A. */
 static void build(clprune_net *net, const net_model *model)
 {
     const uint64_t seed = model->seed;
     clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    clprune_net_lora_dropout(net, model->dropout ? 0.25f : 0);
     if (seed % 4 > 0)
         clprune_net_lora(net,
             seed >= 16      ? "h.1.attn.v"
@@ -48,10 +50,16 @@ static void build(clprune_net *net, const net_model *model)
     {                                                                                              \
         name, build, ROWS, WIDTH, ROWS, 8, false, false, seed                                      \
     }
+#define DROPS(name, seed)                                                                          \
+    {                                                                                              \
+        name, build, ROWS, WIDTH, ROWS, 8, false, true, seed                                       \
+    }
 static const net_model plain = MODEL("plain", 0), adapted = MODEL("adapted", 1),
                        tuned[] = {MODEL("adapters", 5), MODEL("adapters of attention", 6),
-                           MODEL("adapters of parts", 13), MODEL("adapters of v", 30)};
-static const size_t trained[] = {16, 8, 24, 2};
+                           MODEL("adapters of parts", 13), MODEL("adapters of v", 30),
+                           DROPS("adapters with dropout", 5),
+                           DROPS("adapters of parts with dropout", 13)};
+static const size_t trained[] = {16, 8, 24, 2, 16, 24};
 
 static clprune_mat value_of(const net_job *job, const char *name)
 {
@@ -230,6 +238,54 @@ static void bad_parts(NO_ROW)
         clprune_net_linears(NULL, "qkv", (clprune_net_value){0}, parts, 3, true).id, 0);
 }
 
+/* One layer with an adapter, and, with a seed, the same of layers that say what it does. */
+static void build_dropped(clprune_net *net, const net_model *model)
+{
+    const clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    clprune_net_value y;
+    clprune_net_lora_dropout(net, model->dropout ? 0.5f : 0);
+    if (model->seed == 0) {
+        clprune_net_lora(net, "*", RANK, alpha);
+        y = clprune_net_linear(net, "fc", x, model->target_cols);
+    } else {
+        y = clprune_net_linear(net, "fc", x, model->target_cols);
+        clprune_net_value t = clprune_net_dropout(net, "drop", x, 0.5f);
+        t = clprune_net_project(net, "fc.lora_A", t, RANK);
+        t = clprune_net_scale(net, "scale", t, alpha / RANK);
+        y = clprune_net_add(
+            net, "add", y, clprune_net_project(net, "fc.lora_B", t, model->target_cols));
+    }
+    clprune_net_mean_squared_error(net, y);
+}
+
+/* Dropout is of what A reads, not of what the layer does, and only in training. */
+static void dropped(NO_ROW)
+{
+    static const net_model models[] = {
+        {"adapter", build_dropped, ROWS, WIDTH, ROWS, 8, false, true, 0},
+        {"layers", build_dropped, ROWS, WIDTH, ROWS, 8, false, true, 1},
+        {"adapter without", build_dropped, ROWS, WIDTH, ROWS, 8, false, false, 0}};
+    double loss[3][2];
+    float *grads[3];
+    size_t param;
+    net_job jobs[3];
+    for (size_t m = 0; m < 3; m++) {
+        jobs[m] = net_open(test_context(), &models[m], BATCH, NULL);
+        fill_adapters(&jobs[m]);
+        for (unsigned training = 0; training < 2; training++)
+            loss[m][training] = net_loss(&jobs[m], training == 1);
+        grads[m] = net_step_grads(&jobs[m]);
+    }
+    for (unsigned training = 0; training < 2; training++)
+        if (!(fabs(loss[0][training] - loss[1][training]) <= 1e-6 * loss[1][training]))
+            fail_msg("the loss is %.9g, that of the same layers %.9g", loss[0][training],
+                loss[1][training]);
+    net_close(&jobs[0], "dropout", grads[0], grads[1], 1e-6);
+    assert_true(loss[0][0] == loss[2][0]);
+    assert_true(fabs(loss[0][1] - loss[2][1]) > 1e-3 * loss[2][1]);
+    assert_true(net_worst(&jobs[0], grads[0], grads[2], &param) > 0.1);
+}
+
 static uint64_t saved(const net_model *model, clprune_net_preset preset)
 {
     const size_t mark = test_mark();
@@ -291,15 +347,17 @@ static kept kept_by(const net_model *model, const clprune_net_keep *keep)
     return k;
 }
 
-/* With adapters alone trained, a net keeps at most what it keeps with all trained, and x A^T; with
- * extra_work, what it keeps and takes with less of it. */
+/* With adapters alone trained, a net keeps at most what it keeps with all trained, and x A^T, and
+ * as autograd does each dropped x; with extra_work, what it keeps and takes with less of it. */
 static void adapted_memory(void **state)
 {
+    const net_model *model = *state;
     kept less = {0};
     for (size_t i = 0; i < COUNT_OF(settings); i++) {
         const kept all = kept_by(&plain, &settings[i].keep);
-        const kept some = kept_by(*state, &settings[i].keep);
-        if (settings[i].keep.extra_work == 0 && some.but_narrow > all.bytes)
+        const kept some = kept_by(model, &settings[i].keep);
+        const bool drops = model->dropout && settings[i].keep.preset <= CLPRUNE_NET_INPUTS;
+        if (settings[i].keep.extra_work == 0 && !drops && some.but_narrow > all.bytes)
             fail_msg("%s: %llu bytes are kept, %llu when all is trained", settings[i].name,
                 (unsigned long long)some.but_narrow, (unsigned long long)all.bytes);
         if (settings[i].keep.extra_work > 0 && (some.bytes > less.bytes || some.taken > less.taken))
@@ -307,8 +365,7 @@ static void adapted_memory(void **state)
                 settings[i].name, (unsigned long long)some.bytes, (unsigned long long)some.taken,
                 (unsigned long long)less.bytes, (unsigned long long)less.taken);
         less = some;
-        if (strcmp(settings[i].name, "compact") == 0 &&
-            *state != &tuned[3]) { /* made again there */
+        if (strcmp(settings[i].name, "compact") == 0 && model != &tuned[3]) { /* made again there */
             assert_int_equal(some.gelu_bits, 4);
             assert_int_equal(some.attention_bits, 8);
         }
@@ -367,6 +424,7 @@ int main(void)
     test_add(&list, bad_parts, NULL, "bad parts");
     for (size_t i = 0; i < COUNT_OF(heads); i++)
         test_add(&list, adapted_head, &heads[i], "a head with adapters, %zu", i);
+    test_add(&list, dropped, NULL, "dropout before A");
     test_add(&list, frozen_memory, NULL, "frozen layers keep less");
     for (size_t i = 0; i < COUNT_OF(tuned); i++)
         test_add(&list, adapted_memory, &tuned[i], "kept with %s", tuned[i].name);

@@ -233,6 +233,8 @@ SPOIL(lengths, data->lengths.buffer = m->job.loss.buffer)
 SPOIL(labels, data->labels.buffer = data->rows.buffer)
 SPOIL(later_labels, data->labels.offset--)
 SPOIL(later_lengths, data->lengths = (clprune_ints){m->job.loss.buffer, 1})
+SPOIL(starts, data->starts = data->labels)
+SPOIL(later_starts, data->starts = (clprune_ints){m->job.loss.buffer, 1})
 SPOIL(no_labels, data->labels.buffer = NULL)
 SPOIL(output_grad, data->output_grad = m->job.loss)
 SPOIL(reserved, data->reserved[2] = 1)
@@ -269,6 +271,8 @@ static const wrong_row wrongs[] = {
     {"labels from another one on", spoil_later_labels, BACKWARD, CE | TOKEN,
         "data.labels has changed"},
     {"lengths behind the buffer", spoil_later_lengths, TRAIN, ALL, "data.lengths"},
+    {"starts", spoil_starts, BACKWARD, ALL, "data.starts"},
+    {"starts behind the buffer", spoil_later_starts, TRAIN, ALL, "data.starts"},
     {"a gradient of the output", spoil_output_grad, BACKWARD, ALL, "data.output_grad is given"},
     {"a reserved field", spoil_reserved, TRAIN, ALL, "data.reserved"},
     {"a reserved field", spoil_reserved, LOSS, ALL, "data.reserved"},

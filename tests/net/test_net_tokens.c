@@ -2,6 +2,7 @@
  * weights; losses of rows that count; logits; what a token loss refuses. */
 #include "clprune/cross_entropy.h"
 #include "net/net_models.h"
+#include "support/test_buffer.h"
 
 enum { BATCH = 5, ROWS = NET_TOKENS, COLS = NET_TOKEN_COLS };
 
@@ -34,6 +35,82 @@ static void gradients(void **state)
         net_close(&job, presets[i].name, net_step_grads(&job), want, presets[i].bound);
         test_release(mark);
     }
+}
+
+static void build_causal(clprune_net *net, const net_model *model)
+{
+    const clprune_net_attn attn = {.heads = 4, .kv_heads = 2, .causal = true};
+    clprune_net_value x = clprune_net_tokens(net, model->rows);
+    x = clprune_net_embedding(net, "embed_tokens", x, NET_VOCABULARY, COLS);
+    for (unsigned i = 0; i < 2; i++) {
+        clprune_net_part(net, i == 0 ? "layers.0" : "layers.1");
+        clprune_net_value t = clprune_net_rms_norm(net, "norm", x);
+        t = clprune_net_linear(net, "qkv", t, 2 * COLS);
+        t = clprune_net_rotary(net, "rotary", t, 4, 2, 8, 1e4f, false);
+        t = clprune_net_linear(net, "o", clprune_net_attention(net, "attn", t, &attn), COLS);
+        x = clprune_net_add(net, "add", x, t);
+    }
+    clprune_net_part(net, NULL);
+    clprune_net_token_loss(net, "lm_head", clprune_net_rms_norm(net, "norm", x), NET_VOCABULARY);
+}
+
+/* Sequences in a sample: gradients of each preset, rows that do not depend on another sequence, and
+ * a net that cannot keep them apart. */
+static void apart(NO_ROW)
+{
+    static const clprune_net_preset presets[] = {
+        CLPRUNE_NET_EXACT, CLPRUNE_NET_COMPACT, CLPRUNE_NET_LEAST};
+    static const int32_t starts[] = {0, 0, 0, 3, 3, 5, 5, 5, 5};
+    enum { FIRST = 3 };
+    static const net_model causal = {"causal", build_causal, ROWS, 0, ROWS, 0, false, false, 0};
+    const net_model *model = &causal;
+    int32_t all[BATCH * ROWS], tokens[2][BATCH * ROWS];
+    size_t param = 0;
+    for (size_t i = 0; i < BATCH * ROWS; i++) {
+        all[i] = starts[i % ROWS];
+        tokens[0][i] = (int32_t)(i * 7 % NET_VOCABULARY);
+        tokens[1][i] = i % ROWS < FIRST ? 1 : tokens[0][i];
+    }
+    const test_buf buffer = test_buf_make(sizeof all, all),
+                   texts[2] = {test_buf_make(sizeof tokens[0], tokens[0]),
+                       test_buf_make(sizeof tokens[1], tokens[1])};
+    net_job dense = net_open(test_context(), model, BATCH, NULL);
+    dense.data.lengths = (clprune_ints){NULL, 0};
+    const float *joined = net_step_grads(&dense);
+    dense.data.starts = test_buf_ints(&buffer);
+    const float *want = net_step_grads(&dense);
+    assert_true(net_worst(&dense, joined, want, &param) > 1e-3);
+    const double error = net_slope_error(&dense, want, 3e-3, &param);
+    if (!(error <= 1e-2))
+        fail_msg("the slope of %s is off by %.3g", dense.params[param].name, error);
+    for (size_t i = 0; i < COUNT_OF(presets); i++) {
+        net_job job = net_open_preset(model, BATCH, presets[i], 8);
+        job.data.lengths = (clprune_ints){NULL, 0};
+        job.data.starts = dense.data.starts;
+        net_close(&job, "sequences apart", net_step_grads(&job), want,
+            presets[i] == CLPRUNE_NET_EXACT ? 1e-5 : 2e-2);
+    }
+    const float *out[2];
+    for (size_t i = 0; i < 2; i++) {
+        dense.data.tokens = test_buf_ints(&texts[i]);
+        (void)net_loss(&dense, false);
+        out[i] = net_output(&dense, BATCH);
+    }
+    for (size_t i = 0; i < BATCH * ROWS; i++) {
+        double off = 0;
+        for (size_t c = 0; c < COLS; c++)
+            off += fabs((double)out[0][i * COLS + c] - (double)out[1][i * COLS + c]);
+        if (i % ROWS >= FIRST)
+            assert_true(off == 0);
+        else if (tokens[0][i] != 1)
+            assert_true(off > 0);
+    }
+    net_job learned = net_open(test_context(), &net_token_models[NET_TIED], BATCH, NULL);
+    learned.data.lengths = (clprune_ints){NULL, 0};
+    learned.data.starts = dense.data.starts;
+    assert_int_equal(
+        clprune_net_forward(learned.net, &learned.data, true), CLPRUNE_INVALID_ARGUMENT);
+    assert_non_null(strstr(clprune_last_error(test_context()), "take no data.starts"));
 }
 
 /* ---- ties ------------------------------------------------------------------------------------ */
@@ -559,6 +636,7 @@ int main(void)
             net_token_models[added[i]].name);
     for (size_t i = 0; i < COUNT_OF(tied_models); i++)
         test_add(&list, tied, &tied_models[i], "gradients of a %s", tied_models[i]->name);
+    test_add(&list, apart, NULL, "sequences apart");
     test_add(&list, chunks, NULL, "chunks of samples");
     test_add(&list, lengths_in_chunks, NULL, "lengths in chunks of samples");
     test_add(&list, frozen, NULL, "frozen weights");

@@ -30,6 +30,12 @@ static size_t keys_of(const attention_ref_shape *s, size_t n, size_t i)
     return s->causal && s->past + i + 1 < all ? s->past + i + 1 : all;
 }
 
+/* The first key that query i sees; head: sample * heads + head. */
+static size_t first_key(const attention_ref_shape *s, uint64_t head, size_t i)
+{
+    return s->starts != NULL ? (size_t)s->starts[head / s->heads * s->rows + i] : 0;
+}
+
 /* Where the bias of query i and key j is; head: sample * heads + head. */
 static size_t bias_at(const attention_ref_shape *s, uint64_t head, size_t i, size_t j)
 {
@@ -55,6 +61,10 @@ static double probabilities(const attention_ref_shape *s, uint64_t head, size_t 
         if (slopes != NULL)
             slopes[j] = 1 - capped * capped;
         p[j] = (s->cap > 0 ? s->cap * capped : scale * sum) + bias;
+        if (j < first_key(s, head, i)) {
+            p[j] = -INFINITY;
+            continue;
+        }
         most = fmax(most, p[j]);
         off = fmax(off, test_bound(s->cols + 4, scale * size + fabs(bias) + s->cap, 0));
     }

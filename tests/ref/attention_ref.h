@@ -19,6 +19,7 @@ typedef struct attention_ref_shape {
     size_t biases;          /* 0: none */
     double cap;             /* of scores, 0: none */
     const double *bias;     /* (biases * heads * keys) x rows: a row for each key */
+    const int32_t *starts;  /* (first + batch) * rows: the first key of each query; NULL: 0 */
 } attention_ref_shape;
 
 /* All dense: q (batch * rows) x (heads * cols), y (batch * queries) x (heads * cols), k, v (batch *

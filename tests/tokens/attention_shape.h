@@ -18,12 +18,15 @@ LAYER_SIZE(size_y, shape, s->ref.batch *(s->ref.queries > 0 ? s->ref.queries : s
 LAYER_SIZE(size_k, shape, s->ref.batch *(s->ref.keys > 0 ? s->ref.keys : s->ref.rows),
     s->ref.kv_heads * s->ref.cols, s->gap)
 
-/* With the lengths in a buffer of the test. */
+/* With lengths and starts in buffers of the test. */
 static inline clprune_attention_desc desc_of(const shape *s)
 {
     const size_t bytes = (s->ref.first + s->ref.batch) * sizeof(int32_t);
     const test_buf lengths =
         s->ref.lengths != NULL ? test_buf_make(bytes, s->ref.lengths) : (test_buf){.whole = NULL};
+    const test_buf starts = s->ref.starts != NULL
+                                ? test_buf_make(bytes * s->ref.rows, s->ref.starts)
+                                : (test_buf){.whole = NULL};
     return (clprune_attention_desc){.rows = s->ref.rows,
         .heads = s->ref.heads,
         .kv_heads = s->ref.kv_heads == s->ref.heads ? 0 : s->ref.kv_heads,
@@ -34,6 +37,7 @@ static inline clprune_attention_desc desc_of(const shape *s)
         .seed = s->ref.seed,
         .first = s->ref.first,
         .lengths = test_buf_ints(&lengths),
+        .starts = test_buf_ints(&starts),
         .causal = s->ref.causal,
         .keys = s->ref.keys,
         .past = s->ref.past};

@@ -49,6 +49,63 @@ static const layer_case backward = {"backward",
         {"dv", LAYER_OUT, size_k}},
     call_backward, ref_backward, NULL};
 
+/* Sequences of 1, 3, 19, 2, 45, 1, 80, 7, ... rows, which samples of so many rows cut. */
+static void fill_starts(int32_t *starts, size_t samples, size_t rows)
+{
+    static const size_t sizes[] = {1, 3, 19, 2, 45, 1, 80, 7, 200};
+    for (size_t i = 0, size = 0, left = 0; i < samples * rows; i++, left--) {
+        if (left == 0)
+            left = sizes[size++ % COUNT_OF(sizes)];
+        const bool begins = left == sizes[(size - 1) % COUNT_OF(sizes)] || i % rows == 0;
+        starts[i] = begins ? (int32_t)(i % rows) : starts[i - 1];
+    }
+}
+
+/* Sequences side by side have the rows of attention of each alone. */
+static void apart(NO_ROW)
+{
+    enum { HEADS = 2, COLS = 16, WIDTH = HEADS * COLS };
+    static const size_t sizes[] = {150, 1100};
+    clprune_context *context = test_context();
+    for (size_t t = 0; t < COUNT_OF(sizes) - test_small(); t++) {
+        const size_t rows = sizes[t], count = rows * WIDTH;
+        int32_t *starts = test_alloc(rows * sizeof *starts);
+        fill_starts(starts, 1, rows);
+        const test_buf buffer = test_buf_make(rows * sizeof *starts, starts);
+        clprune_attention_desc desc = {.rows = rows, .heads = HEADS, .cols = COLS, .causal = true};
+        test_mat in[4], all[4], one[4];
+        for (size_t i = 0; i < 4; i++) {
+            in[i] = test_mat_make(rows, WIDTH, 0, test_new_normal(5 + i, count));
+            all[i] = test_mat_make(rows, WIDTH, 0, NULL);
+            one[i] = test_mat_make(rows, WIDTH, 0, NULL);
+        }
+        for (size_t at = 0; at <= rows; at = at < rows ? desc.rows + at : rows + 1) {
+            const bool whole = at == rows; /* at last all at once */
+            size_t end = at + 1;
+            while (end < rows && starts[end] == (int32_t)at)
+                end++;
+            desc.rows = whole ? rows : end - at;
+            desc.starts = whole ? test_buf_ints(&buffer) : (clprune_ints){NULL, 0};
+            clprune_mat m[8];
+            for (size_t i = 0; i < 8; i++)
+                m[i] = clprune_mat_rows(i < 4   ? in[i].mat
+                                        : whole ? all[i - 4].mat
+                                                : one[i - 4].mat,
+                    whole ? 0 : at, desc.rows);
+            TEST_OK(clprune_attention_forward(context, &desc, 1, m[0], m[1], m[2], m[4], NULL));
+            TEST_OK(clprune_attention_backward(
+                context, &desc, 1, m[0], m[1], m[2], m[3], m[5], m[6], m[7], NULL));
+        }
+        for (size_t i = 0; i < 4; i++) {
+            const float *got = test_mat_get(&all[i], "all"), *want = test_mat_get(&one[i], "one");
+            for (size_t e = 0; e < count; e++)
+                if (!(fabsf(got[e] - want[e]) <= 1e-5f + (gemm_ref_operand != NULL ? 3e-2f : 0)))
+                    fail_msg("%zu rows, matrix %zu: row %zu has %.9g, alone %.9g", rows, i,
+                        e / WIDTH, (double)got[e], (double)want[e]);
+        }
+    }
+}
+
 static void slopes(NO_ROW)
 {
     static const int32_t lengths[] = {3, 5};
@@ -321,6 +378,18 @@ static void bad_sizes(NO_ROW)
     assert_non_null(
         strstr(clprune_last_error(context), "desc has a past of 1, expected 0 without causal"));
     const test_buf few = test_buf_make(5 * sizeof(int32_t), NULL);
+    const clprune_attention_desc starts[] = {{.rows = 2, .heads = 1, .cols = 1},
+        {.rows = 2, .heads = 1, .cols = 1, .causal = true, .keys = 3},
+        {.rows = 2, .heads = 1, .cols = 1, .causal = true, .past = 1},
+        {.rows = 2, .heads = 1, .cols = 1, .causal = true, .bias = {few.buffer, 0, 1, 1, 1}},
+        {.rows = 2, .heads = 1, .cols = 1, .causal = true, .first = 2}};
+    for (size_t i = 0; i < COUNT_OF(starts); i++) {
+        clprune_attention_desc desc = starts[i];
+        desc.starts = test_buf_ints(&few);
+        assert_int_equal(clprune_attention_forward(context, &desc, 1, none, none, none, none, NULL),
+            desc.first > 0 ? CLPRUNE_INVALID_SIZE : CLPRUNE_INVALID_ARGUMENT);
+        assert_non_null(strstr(clprune_last_error(context), "starts"));
+    }
     const clprune_attention_desc more = {
         .rows = 1, .heads = 1, .cols = 1, .first = 3, .lengths = {few.buffer, 0}};
     const test_mat m = test_mat_make(3, 1, 0, test_new_normal(1, 3)),
@@ -376,6 +445,11 @@ int main(void)
         {{2, 75, 1, 1, 16, true, 0, 0, 0, 0, NULL, 150, 70}, 0},
         {{3, 20, 1, 1, 32, false, 0, 0.25, 9, 4, some, 90}, 0},
         {{2, 75, 2, 1, 32, true, .cap = 1.5}, 0}};
+    static shape starting[] = {{{2, 5, 2, 1, 3, true}, 1},
+        {{3, 70, 2, 1, 8, true, 40, 0.25, 9, 2}, 0}, {{2, 130, 2, 2, 20, true, .cap = 1.5}, 0},
+        {{1, 1100, 2, 1, 8, true}, 0}, {{4, 37, 1, 1, 16, true, .first = 3, .lengths = some}, 2}};
+    static shape starting_there[] = {
+        {{2, 150, 2, 1, 16, true, 0, 0.25, 9, 2}, 1}, {{1, 130, 1, 1, 64, true}, 0}};
     test_list list = {0};
     const bool rounded = getenv("CLPRUNE_PRECISION") != NULL;
     const shape *all = rounded ? on_tensor_cores : shapes;
@@ -396,6 +470,20 @@ int main(void)
             s->kv_heads, s->causal ? ", causal" : "", s->queries, s->rate, s->keys, s->past,
             s->cap);
     }
+    static int32_t starts[COUNT_OF(starting)][1200];
+    shape *of_starts = rounded ? starting_there : starting;
+    for (size_t i = 0; i < (rounded ? COUNT_OF(starting_there) : COUNT_OF(starting)); i++) {
+        attention_ref_shape *s = &of_starts[i].ref;
+        if (!rounded && test_small() && s->rows > 40)
+            continue;
+        fill_starts(starts[i], s->first + s->batch, s->rows);
+        s->starts = starts[i];
+        layer_add_one(&list, &forward, &of_starts[i], "sequences apart: %zu x %zu, heads of %zu",
+            s->batch, s->rows, s->cols);
+        layer_add_one(&list, &backward, &of_starts[i], "sequences apart: %zu x %zu, heads of %zu",
+            s->batch, s->rows, s->cols);
+    }
+    test_add(&list, apart, NULL, "sequences apart are those alone");
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, windows, NULL, "windows of one matrix");
     if (!test_small())

@@ -23,6 +23,8 @@ typedef struct adapters_row {
     size_t base_classes; /* 0: the model's */
     const char *missing; /* a part of the note; "" without one */
     double alpha;        /* 0: twice the rank */
+    double dropout;
+    bool rslora;
 } adapters_row;
 
 #define NO_MODULES "\"modules_to_save\": null"
@@ -34,6 +36,8 @@ static const adapters_row rows[] = {
     {&bert_model, 0, "2", NULL, 28, NO_MODULES, 0, ""},
     {&bert_model, 0, "2:*.query", NULL, 4, "self.query\"\n  ]", 0, ""},
     {&bert_model, 0, "2:*.query", NULL, 4, "\"lora_alpha\": 3,", 0, "", 3},
+    {&bert_model, 0, "2:*.query", NULL, 4, "\"lora_dropout\": 0.05,", 0, "", 0, 0.05},
+    {&bert_model, 0, "9:*.query", NULL, 4, "\"use_rslora\": true,", 0, "", 6, 0, true},
     {&bert_model, 0, "2:*.self.qkv", NULL, 12, NO_MODULES, 0, ""},
     {&bert_model, 0, "2:*.query", NULL, 6, "[\n    \"classifier\"\n  ]", 7,
         ""}, /* no head in the base */
@@ -63,14 +67,15 @@ static const adapters_row rows[] = {
 TEST_UNDO(destroy_model, ((const trainer_model *)of)->destroy(what))
 TEST_UNDO(close_file, safetensors_close(what))
 
-static void *make_model(const adapters_row *row, bool base)
+static trainer_sizes sizes_of(const adapters_row *row, bool base)
 {
     const trainer_model *type = row->type;
     trainer_sizes sizes = {.arch = row->arch};
-    void *model;
     if (!base) {
         sizes.lora = row->lora;
         sizes.lora_alpha = row->alpha;
+        sizes.lora_dropout = row->dropout;
+        sizes.rslora = row->rslora;
         sizes.train = row->train;
     }
     if (type->tokens)
@@ -81,6 +86,14 @@ static void *make_model(const adapters_row *row, bool base)
         sizes.extra[0] = row->base_classes;
     else if (base)
         sizes.classes = row->base_classes;
+    return sizes;
+}
+
+static void *make_model(const adapters_row *row, bool base)
+{
+    const trainer_model *type = row->type;
+    trainer_sizes sizes = sizes_of(row, base);
+    void *model;
     assert_null(type->settle(type, &sizes));
     TEST_OK(type->create(type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
     test_later(destroy_model, (void *)(uintptr_t)type, model);
@@ -162,11 +175,13 @@ static void adapters(void **state)
     size_t used = 0, size;
     weights_imported imported;
     void *a = make_model(row, true), *b = make_model(row, false);
+    const trainer_sizes sizes = sizes_of(row, false);
     TEST_GOOD(weights_export(type, a, test_context(), base, &f));
     TEST_GOOD(weights_import(type, b, test_context(), base, 9, &imported, &f));
     change(type, b);
     TEST_GOOD(weights_export(type, b, test_context(), full, &f));
-    TEST_GOOD(adapters_export(type, b, test_context(), base, peft, missing, sizeof missing, &f));
+    TEST_GOOD(
+        adapters_export(type, &sizes, b, test_context(), base, peft, missing, sizeof missing, &f));
     if (strstr(missing, row->missing) == NULL || (row->missing[0] == '\0') != (missing[0] == '\0'))
         fail_msg("missing: %s", missing);
 
@@ -190,7 +205,8 @@ static void adapters(void **state)
         if (la != NULL) {
             assert_null(whole);
             add_adapter(have, la, find(row, have, w.name, ".lora_B.weight", &used), w.transposed,
-                row->alpha > 0 ? row->alpha / 2 : 2, got);
+                row->alpha > 0 ? row->alpha / (row->rslora ? sqrt((double)w.lora_a.rows) : 2) : 2,
+                got);
         }
         const float *right = read_tensor(want, wanted);
         for (size_t k = 0; k < wanted->count && !(w.longer && row->missing[0] != '\0'); k++)
@@ -219,7 +235,8 @@ static void no_base(NO_ROW)
 {
     char missing[256];
     void *model = make_model(&rows[0], false);
-    TEST_GOOD(adapters_export(rows[0].type, model, test_context(), NULL,
+    const trainer_sizes sizes = sizes_of(&rows[0], false);
+    TEST_GOOD(adapters_export(rows[0].type, &sizes, model, test_context(), NULL,
         test_text("%s/peft", test_folder()), missing, sizeof missing, &f));
     test_says(missing, "is in no file");
 }

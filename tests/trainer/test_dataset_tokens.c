@@ -9,6 +9,8 @@
 
 #include "support/test_dataset.h"
 #include "support/test_folder.h"
+#include "support/test_rng.h"
+#include "trainer/vocabulary/text_packs.h"
 
 enum { T = 8, MOST = 64 };
 
@@ -393,6 +395,48 @@ static void generated(NO_ROW)
     assert_memory_not_equal(&a, &c, sizeof a);
 }
 
+/* Each text with a label is once in a sequence that has room for it, cut if need be; sequences are
+ * nearly full. */
+static void packs(NO_ROW)
+{
+    enum { TEXTS = 500, ROOM = 100, LONGEST = 130 };
+    test_rng rng = {5};
+    uint64_t begins[TEXTS + 1] = {7};
+    size_t seen[TEXTS] = {0}, cut = 0, empty = 0, all = 0;
+    for (size_t i = 0; i < TEXTS; i++) {
+        const size_t tokens = test_rng_below(&rng, 4) == 0 ? test_rng_below(&rng, LONGEST)
+                                                           : test_rng_below(&rng, ROOM / 3);
+        begins[i + 1] = begins[i] + tokens;
+        cut += tokens > ROOM + 1;
+        empty += tokens < 2;
+    }
+    text_packs p;
+    assert_true(text_packs_make(begins, TEXTS, ROOM, &p));
+    for (size_t s = 0; s < p.count; s++) {
+        size_t rows = 0;
+        for (size_t k = p.firsts[s]; k < p.firsts[s + 1]; k++) {
+            size_t i = 0;
+            while (begins[i] != p.texts[k].first || begins[i + 1] < begins[i] + 2)
+                i++;
+            const size_t most = (size_t)(begins[i + 1] - begins[i]) - 1;
+            assert_int_equal(p.texts[k].rows, most < ROOM ? most : ROOM);
+            rows += p.texts[k].rows;
+            seen[i]++;
+        }
+        assert_in_range(rows, 1, ROOM);
+        all += rows;
+    }
+    for (size_t i = 0; i < TEXTS; i++)
+        assert_int_equal(seen[i], begins[i + 1] >= begins[i] + 2);
+    assert_int_equal(p.cut, cut);
+    assert_int_equal(p.empty, empty);
+    assert_true(p.firsts[0] == 0 && p.count > 0 && all > p.count * ROOM * 95 / 100);
+    text_packs_free(&p);
+    assert_true(text_packs_make(begins, 0, ROOM, &p));
+    assert_int_equal(p.count, 0);
+    text_packs_free(&p);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -406,5 +450,6 @@ int main(void)
     ADD(&list, wrong_files);
     ADD(&list, wrong_later);
     ADD(&list, generated);
+    ADD(&list, packs);
     return test_run_on_host("dataset_tokens", &list);
 }

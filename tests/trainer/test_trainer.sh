@@ -75,7 +75,7 @@ without_time() {
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment normalise \
     activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding rotate store pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
-    label-smoothing clip-norm momentum nesterov rates lookahead ema points shift border mirror rand-augment erase mixup cutmix views lora-alpha seed device list-devices test-every test-steps best patience output-dir checkpoint-every resume \
+    label-smoothing clip-norm momentum nesterov rates lookahead ema points shift border mirror rand-augment erase mixup cutmix views lora-alpha rslora lora-dropout seed device list-devices test-every test-steps best patience output-dir checkpoint-every resume \
     gradient-check gradient-draws early-update micro-batches zero reduce-bits sync-batch-norm peer-timeout checkpoint-minutes processes plan plan-csv plan-device memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
@@ -687,11 +687,15 @@ merged=$(sed -n 's/^test loss \([0-9.]*\),.*/\1/p' out)
 ended=$(sed -n 's/.*"test_loss": \([0-9.]*\),.*/\1/p' tuned.json | head -1)
 awk -v a="$merged" -v b="$ended" 'BEGIN { exit !(a != "" && (a - b) ^ 2 < 1e-6) }' ||
     fail "merged weights have the test loss $merged, the run $ended"
-expect 0 "" $tuned --epochs 1 --schedule step --output-dir one
-expect 0 "" $tuned --schedule step --output-dir two
-expect 0 "" --resume one/last.ckpt --epochs 2
-without_time one/log.csv >have
-without_time two/log.csv | cmp -s - have || fail "a resumed fine-tuning gives other numbers: $(cat have)"
+for dropout in 0.1 0; do
+    cp have dropped 2>/dev/null || true
+    expect 0 "" $tuned --epochs 1 --lora-dropout $dropout --schedule step --output-dir one --overwrite
+    expect 0 "" $tuned --lora-dropout $dropout --schedule step --output-dir two --overwrite
+    expect 0 "" --resume one/last.ckpt --epochs 2
+    without_time one/log.csv >have
+    without_time two/log.csv | cmp -s - have || fail "a resumed fine-tuning gives other numbers: $(cat have)"
+done
+cmp -s dropped have && fail "dropout before adapters changes nothing"
 # The same with frozen weights as codes, of which a checkpoint has the bits.
 cp have floats
 for bits in 4 nf4; do
@@ -715,13 +719,16 @@ done
 expect 2 "--lora: no linear layer matches nothing" $small --steps 1 --lora 4:nothing
 expect 2 "--lora is not R\[:PATTERN\]" $small --steps 1 --lora 0
 expect 2 "--lora-alpha needs --lora" $small --steps 1 --lora-alpha 8
+expect 2 "--rslora needs --lora-alpha" $small --steps 1 --lora 4 --rslora
+expect 2 "--lora-dropout needs --lora" $small --steps 1 --lora-dropout 0.1
 expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
 
 # ---- planned memory ------------------------------------------------------------------------------
 for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
     "--activations exact-tokens --optimizer adamw8" "--activations quantised" "--activations pooled" "--activations compact" "--activations pruned --sparsity 0.5 --micro-batches 3" \
     "--store bf16" "--activations exact --store bf16" \
-    "--activations exact-plus --train *.mlp_channels.*" "--activations compact-plus --lora 4" "--activations least --lora 4 --base-bits 4" "--lora 4 --base-bits nf4" \
+    "--activations exact-plus --train *.mlp_channels.*" "--activations compact-plus --lora 4" "--activations compact --lora 4 --lora-dropout 0.1" "--activations least --lora 4 --lora-dropout 0.1" \
+    "--activations least --lora 4 --base-bits 4" "--lora 4 --base-bits nf4" \
     "--optimizer lamb --clip-norm 1 --activations compact-pruned --sparsity 0.7 --values int8"; do
     expect 0 "" $small --plan $arguments
     cp out plan

@@ -224,10 +224,11 @@ dataset_shape dataset_sample(const dataset *data)
     const size_t side = data->source.image_size, context = data->source.context;
     if (context > 0)
         return data->source.sentences
-                   ? (dataset_shape){(context + 1) * sizeof(int32_t), 1, true, true}
-                   : (dataset_shape){context * sizeof(int32_t), context, true, false};
+                   ? (dataset_shape){(context + 1) * sizeof(int32_t), 1, true, .lengths = true}
+                   : (dataset_shape){(data->source.apart ? 2 : 1) * context * sizeof(int32_t),
+                         context, true, .starts = data->source.apart};
     return (dataset_shape){
-        DATASET_CHANNELS * side * side, data->source.pixels ? side * side : 1, false, false};
+        .bytes = DATASET_CHANNELS * side * side, .labels = data->source.pixels ? side * side : 1};
 }
 
 bool dataset_moves(const dataset *data)

@@ -58,12 +58,12 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *                      drawn over all; default all. Generated: exactly so many; default 8000
  *     test_limit       likewise; generated: default 2000
  *     seed             of generated images; else ignored
- *     pixels           of images: each pixel has a label, 0 ... classes - 1, or CLPRUNE_IGNORED; of a
- *                      folder classes must be given, and files have masks (dataset_folder.c)
- *     normalise        of images: the mean and the deviation; default the set's own
- *     skip_broken      folders: an image that cannot be read is replaced by the next; else ignored
- *     hear             told of files of folders that are left out when the set is opened, of
- *                      classes without images, and of each broken image once; default nobody
+ *     pixels           of images: each pixel has a label, 0 ... classes - 1, or CLPRUNE_IGNORED; of
+ * a folder classes must be given, and files have masks (dataset_folder.c) normalise        of
+ * images: the mean and the deviation; default the set's own skip_broken      folders: an image that
+ * cannot be read is replaced by the next; else ignored hear             told of files of folders
+ * that are left out when the set is opened, of classes without images, and of each broken image
+ * once; default nobody
  *
  *     context          T, 1 to 65536: the set is of tokens, and classes, which must be given, is
  *                      the vocabulary; limits count sequences. 0: of images
@@ -71,6 +71,9 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *                      owned. NULL: a text is its bytes
  *     labels           of tokens: sequences are sentences, with a length up to T and one label
  *                      below this number. 0: with a label for each token
+ *
+ *     apart            of tokens with a label each: sequences have whole texts of NAME.jsonl
+ *                      (text_packs.h), of which the last tenth is for tests
  *
  *     resumed          the dataset_checksum of the run that goes on, whose tests are kept; 0: none
  *
@@ -88,6 +91,7 @@ typedef struct dataset_options {
     uint32_t usual_image_size;
     dataset_normalise normalise;
     bool pixels;
+    bool apart;
     bool skip_broken;
     int processes; /* that share the cores; 0: one */
     dataset_hear_fn *hear;
@@ -145,10 +149,11 @@ uint32_t dataset_count(const dataset *data, dataset_split split); /* samples in 
 
 /* What a sample is. */
 typedef struct dataset_shape {
-    size_t bytes;  /* of its inputs: 3 * S * S, or 4 * T, or 4 * (T + 1) */
+    size_t bytes;  /* of its inputs: 3 * S * S, or 4 * T, or 4 * (T + 1), or 8 * T */
     size_t labels; /* 1, or T, or S * S */
     bool tokens;
     bool lengths; /* a sentence's tokens, then zeros up to T, then how many tokens there are */
+    bool starts;  /* T tokens, then for each the row at which its text begins */
 } dataset_shape;
 dataset_shape dataset_sample(const dataset *data);
 /* Where tests come from: "DIR/val.bin", "the last tenth of FILE"; "" if they are generated. */
@@ -177,7 +182,7 @@ const float *dataset_levels(const dataset *data);
  * augment  NULL for the samples as they are (tests); else each image is cropped and mirrored at
  *          random, see augment.h, and sequences begin at an offset that is drawn for the epoch
  * inputs   (count, 3, S, S) receives the bytes; dataset_levels has their values. Or (count, T)
- *          int32, of sentences (count, T + 1), and is aligned for them
+ *          int32, of sentences (count, T + 1), of texts apart (count, 2 T), and is aligned for them
  * labels   (count), or (count, T), or (count, S, S), receives the labels
  *
  * On failure inputs and labels hold nothing of use.

@@ -15,6 +15,7 @@ typedef struct dataset_source {
     uint32_t image_size;
     bool pixels;              /* of images: each pixel has a label */
     size_t context;           /* of tokens: of a sequence; 0: samples are images */
+    bool apart;               /* of tokens: with starts */
     bool sentences;           /* of tokens: with a length and one label */
     uint32_t count[2];        /* by dataset_split */
     char tests[MESSAGE_SIZE]; /* see dataset_tests */
@@ -28,9 +29,9 @@ typedef struct dataset_source {
     /* Writes image `index` of the split as (3, S, S) bytes; returns its label. Index in range.
      * Several threads call it at once. */
     int32_t (*read)(const void *state, dataset_split split, uint32_t index, uint8_t *pixels);
-    /* Instead of read, for images in files, labels of pixels and tokens: crops and mirrors, or moves, by itself
-     * (augment NULL: not), may fail (CODE_DATA, CODE_MEMORY); of images it is called by several
-     * threads at once. inputs, labels: of the sample, see dataset_sample. */
+    /* Instead of read, for images in files, labels of pixels and tokens: crops and mirrors, or
+     * moves, by itself (augment NULL: not), may fail (CODE_DATA, CODE_MEMORY); of images it is
+     * called by several threads at once. inputs, labels: of the sample, see dataset_sample. */
     bool (*fetch)(const void *state, dataset_split split, uint32_t index,
         const augment_options *augment, uint8_t *inputs, int32_t *labels, fault *f);
     void (*destroy)(void *state);

@@ -7,6 +7,9 @@
  * begins at token i * T. In training all begin o tokens later, o drawn below T for each epoch; the
  * last one ends with the last token, so that all epochs have as many.
  *
+ * Or, with options->apart, a sequence has whole texts of NAME.jsonl (text_packs.h), the same ones
+ * in each epoch, and zeros that are not to be learnt behind them.
+ *
  * Generated tokens are a chain: each token has four successors, which follow it with 1/2, 1/4, 1/8
  * and 1/8. So the loss of a perfect model is 1.75 ln 2 = 1.2130 nats.
  */
@@ -19,6 +22,7 @@
 #include "trainer/data/dataset_source.h"
 #include "trainer/data/rng.h"
 #include "trainer/data/token_file.h"
+#include "trainer/vocabulary/text_packs.h"
 
 enum { DEFAULT_TRAIN = 8000, DEFAULT_TEST = 2000, TENTH = 10 };
 
@@ -96,6 +100,7 @@ typedef struct part {
 typedef struct text {
     token_file files[2]; /* the second one: for tests, or {0} */
     part parts[2];       /* by split */
+    text_packs packs[2]; /* by split: of texts apart */
     size_t context;
 } text;
 
@@ -127,9 +132,52 @@ static bool fetch_sequence(const void *state, dataset_split split, uint32_t inde
     return true;
 }
 
+/* Writes `rows` rows of a text that begins at row `at` of a sequence. */
+static bool put_text(const token_file *file, const packed_text *from, size_t at, size_t context,
+    int32_t *inputs, int32_t *labels, fault *f)
+{
+    uint32_t tokens[1024];
+    enum { PIECE = sizeof tokens / sizeof *tokens };
+    uint8_t mask[PIECE];
+    for (size_t done = 0; done <= from->rows;) {
+        const size_t left = from->rows + 1 - done, now = left < PIECE ? left : PIECE;
+        if (!token_file_read(file, from->first + done, now, tokens, f) ||
+            !token_file_read_mask(file, from->first + done, now, mask, f))
+            return false;
+        for (size_t i = 0; i < now; ++i, ++done)
+            put(tokens[i], mask[i] != 0, done, from->rows, inputs + at, labels + at);
+    }
+    for (size_t i = 0; i < from->rows; ++i)
+        inputs[context + at + i] = (int32_t)at;
+    return true;
+}
+
+static bool fetch_apart(const void *state, dataset_split split, uint32_t index,
+    const augment_options *augment, uint8_t *bytes, int32_t *labels, fault *f)
+{
+    const text *t = state;
+    const text_packs *packs = &t->packs[split];
+    int32_t *inputs = (int32_t *)(void *)bytes;
+    size_t at = 0;
+    (void)augment;
+    for (size_t i = packs->firsts[index]; i < packs->firsts[index + 1]; ++i) {
+        if (!put_text(t->parts[split].file, &packs->texts[i], at, t->context, inputs, labels, f))
+            return false;
+        at += packs->texts[i].rows;
+    }
+    for (; at < t->context; ++at) {
+        inputs[at] = 0;
+        inputs[t->context + at] = (int32_t)at;
+        labels[at] = CLPRUNE_IGNORED;
+    }
+    return true;
+}
+
 static void destroy(void *state)
 {
     text *t = state;
+    text_packs_free(&t->packs[0]);
+    text_packs_free(&t->packs[1]);
     token_file_close(&t->files[0]);
     token_file_close(&t->files[1]);
     free(t);
@@ -149,6 +197,40 @@ static bool count_sequences(
     *count = limit != 0 && limit < sequences ? limit
              : sequences > INT32_MAX         ? INT32_MAX
                                              : (uint32_t)sequences;
+    return true;
+}
+
+/* Packs the texts of a split, and says which were cut or left out. */
+static bool pack_texts(
+    text *t, dataset_split split, const dataset_options *options, uint32_t *count, fault *f)
+{
+    static const char *const names[2] = {"training", "tests"};
+    const token_file *file = t->parts[split].file;
+    const size_t tests = t->files[1].path == NULL ? file->texts / TENTH : 0;
+    const bool tail = split == DATASET_TEST && tests > 0;
+    const uint32_t limit = split == DATASET_TRAIN ? options->train_limit : options->test_limit;
+    const size_t first = tail ? file->texts - tests : 0;
+    const size_t texts =
+        split == DATASET_TEST && t->files[1].path == NULL ? tests : file->texts - tests;
+    text_packs *packs = &t->packs[split];
+    char note[MESSAGE_SIZE];
+    if (file->begins == NULL)
+        return fault_set(f, CODE_USAGE,
+            "--packing apart: %s is no NAME.jsonl with tokens by the vocabulary of --model",
+            file->path);
+    if (!text_packs_make(file->begins + first, texts, t->context, packs))
+        return dataset_no_memory(f, file->path);
+    if (packs->count == 0)
+        return fault_set(
+            f, CODE_DATA, "%s: no texts for %s; it has %zu", file->path, names[split], file->texts);
+    *count = limit != 0 && limit < packs->count ? limit
+             : packs->count > INT32_MAX         ? INT32_MAX
+                                                : (uint32_t)packs->count;
+    (void)snprintf(note, sizeof note,
+        "%s: %zu of the %zu texts for %s are cut at %zu tokens, %zu have none to learn", file->path,
+        packs->cut, texts, names[split], t->context + 1, packs->empty);
+    if (options->hear != NULL && packs->cut + packs->empty > 0)
+        options->hear(options->hear_user, note);
     return true;
 }
 
@@ -183,7 +265,10 @@ static bool open_files(
         source->name = file->width == 1 ? "text" : "tokens";
     }
     for (int split = 0; good && split < 2; ++split)
-        good = count_sequences(t, (dataset_split)split, limits[split], &source->count[split], f);
+        good =
+            options->apart
+                ? pack_texts(t, (dataset_split)split, options, &source->count[split], f)
+                : count_sequences(t, (dataset_split)split, limits[split], &source->count[split], f);
     for (int i = 0; good && i < 2; ++i)
         tell_zeros(&t->files[i], options);
     return good;
@@ -201,7 +286,8 @@ static bool open_text(
         return false;
     }
     source->state = t;
-    source->fetch = fetch_sequence;
+    source->fetch = options->apart ? fetch_apart : fetch_sequence;
+    source->apart = options->apart;
     source->destroy = destroy;
     return true;
 }
@@ -209,6 +295,8 @@ static bool open_text(
 bool dataset_tokens(
     const char *path, const dataset_options *options, dataset_source *source, fault *f)
 {
+    if (options->apart && strcmp(path, "generated") == 0)
+        return fault_set(f, CODE_USAGE, "--packing apart needs --data NAME.jsonl");
     if (!(strcmp(path, "generated") == 0 ? open_generated(options, source, f)
                                          : open_text(path, options, source, f)))
         return false;

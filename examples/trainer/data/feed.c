@@ -26,24 +26,34 @@ static bool open_images(batch_feed *feed, fault *f)
                "sending the levels of images to the device");
 }
 
-/* Bytes of a sample's inputs on the device: without its length. */
+/* Bytes of what a sample has behind its tokens: its length, or their starts. */
+static size_t behind_bytes(const batch_feed *feed)
+{
+    const dataset_shape *sample = &feed->sample;
+    return (sample->lengths ? 1 : sample->starts ? sample->labels : 0) * sizeof(int32_t);
+}
+
+/* Bytes of a sample's inputs on the device. */
 static size_t sent_bytes(const batch_feed *feed)
 {
-    return feed->sample.bytes - (feed->sample.lengths ? sizeof(int32_t) : 0);
+    return feed->sample.bytes - behind_bytes(feed);
 }
 
 static bool open_tokens(batch_feed *feed, fault *f)
 {
     const clprune_memory_category input = CLPRUNE_MEMORY_INPUT;
     clprune_context *context = feed->context;
+    const bool starts = feed->sample.starts;
     return fault_check(f, context,
                clprune_buffer_create(
                    context, input, "tokens", feed->batch * sent_bytes(feed), &feed->tokens.buffer),
                "making room for tokens") &&
-           (!feed->sample.lengths || fault_check(f, context,
-                                         clprune_buffer_create(context, input, "lengths",
-                                             feed->batch * sizeof(int32_t), &feed->lengths.buffer),
-                                         "making room for lengths"));
+           (behind_bytes(feed) == 0 ||
+               fault_check(f, context,
+                   clprune_buffer_create(context, input, starts ? "starts" : "lengths",
+                       feed->batch * behind_bytes(feed),
+                       starts ? &feed->starts.buffer : &feed->lengths.buffer),
+                   starts ? "making room for starts of texts" : "making room for lengths"));
 }
 
 bool feed_open(
@@ -86,14 +96,14 @@ static bool fill_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
         slot->inputs = malloc(feed->batch * feed->sample.bytes);
     if (slot->labels == NULL)
         slot->labels = malloc(feed->batch * feed->sample.labels * sizeof(int32_t));
-    if (slot->lengths == NULL && feed->sample.lengths)
-        slot->lengths = malloc(feed->batch * sizeof(int32_t));
+    if (slot->behind == NULL && behind_bytes(feed) > 0)
+        slot->behind = malloc(feed->batch * behind_bytes(feed));
     if (slot->others == NULL && mixes(feed))
         slot->others = malloc(feed->batch * sizeof(int32_t));
     if (slot->shares == NULL && mixes(feed))
         slot->shares = malloc(feed->batch * sizeof(float));
     return (slot->inputs != NULL && slot->labels != NULL &&
-               (slot->lengths != NULL || !feed->sample.lengths) &&
+               (slot->behind != NULL || behind_bytes(feed) == 0) &&
                ((slot->others != NULL && slot->shares != NULL) || !mixes(feed))) ||
            fault_set(f, CODE_MEMORY, "no memory for a batch of %zu samples", feed->batch);
 }
@@ -127,14 +137,14 @@ void feed_close(batch_feed *feed)
         if (slot->is_read) {
             still_read[i][0] = slot->inputs;
             still_read[i][1] = slot->labels;
-            still_read[i][2] = slot->lengths;
+            still_read[i][2] = slot->behind;
             still_read[i][3] = slot->others;
             still_read[i][4] = slot->shares;
             continue;
         }
         free(slot->inputs);
         free(slot->labels);
-        free(slot->lengths);
+        free(slot->behind);
         free(slot->others);
         free(slot->shares);
     }
@@ -142,19 +152,20 @@ void feed_close(batch_feed *feed)
     clprune_buffer_release(feed->context, feed->images.levels.buffer);
     clprune_buffer_release(feed->context, feed->tokens.buffer);
     clprune_buffer_release(feed->context, feed->lengths.buffer);
+    clprune_buffer_release(feed->context, feed->starts.buffer);
     clprune_buffer_release(feed->context, feed->labels.buffer);
     clprune_buffer_release(feed->context, feed->others.buffer);
     clprune_buffer_release(feed->context, feed->shares.buffer);
     *feed = (batch_feed){0};
 }
 
-/* Takes the lengths out of the samples, whose tokens then lie one behind the other. */
-static void take_lengths(const batch_feed *feed, struct feed_slot *slot)
+/* Takes lengths or starts out of the samples, whose tokens then lie one behind the other. */
+static void take_behind(const batch_feed *feed, struct feed_slot *slot)
 {
-    const size_t bytes = sent_bytes(feed);
-    for (size_t i = 0; feed->sample.lengths && i < slot->count; ++i) {
+    const size_t bytes = sent_bytes(feed), behind = behind_bytes(feed);
+    for (size_t i = 0; behind > 0 && i < slot->count; ++i) {
         const uint8_t *from = slot->inputs + i * feed->sample.bytes;
-        memcpy(&slot->lengths[i], from + bytes, sizeof(int32_t));
+        memcpy(slot->behind + i * behind / sizeof(int32_t), from + bytes, behind);
         memmove(slot->inputs + i * bytes, from, bytes);
     }
 }
@@ -169,7 +180,7 @@ bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, s
         return false;
     (void)dataset_batch_mixed(feed->data, split, indices, count, augment, slot->inputs,
         slot->labels, slot->others, slot->shares, &wrong);
-    take_lengths(feed, slot);
+    take_behind(feed, slot);
     return feed_check(f, &wrong);
 }
 
@@ -194,8 +205,9 @@ bool feed_send(batch_feed *feed, fault *f)
     feed->next ^= 1;
     return send(feed, slot, sample->tokens ? feed->tokens.buffer : feed->images.buffer,
                sent_bytes(feed), slot->inputs, "sending samples to the device", f) &&
-           (!sample->lengths || send(feed, slot, feed->lengths.buffer, sizeof(int32_t),
-                                    slot->lengths, "sending lengths to the device", f)) &&
+           (behind_bytes(feed) == 0 ||
+               send(feed, slot, sample->starts ? feed->starts.buffer : feed->lengths.buffer,
+                   behind_bytes(feed), slot->behind, "sending lengths to the device", f)) &&
            (!mixes(feed) || (send(feed, slot, feed->others.buffer, sizeof(int32_t), slot->others,
                                  "sending other labels to the device", f) &&
                                 send(feed, slot, feed->shares.buffer, sizeof(float), slot->shares,

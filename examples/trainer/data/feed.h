@@ -22,12 +22,13 @@ typedef struct batch_feed {
     clprune_image_bytes images; /* batch of them, on the device, and the data set's levels */
     clprune_ints tokens;        /* in place of images: batch * T of them */
     clprune_ints lengths;       /* of sentences: batch of them; else none */
+    clprune_ints starts;        /* of texts apart: one for each token; else none */
     clprune_ints labels;        /* batch of them, or of each token or pixel */
     clprune_ints others;        /* of images that are mixed: batch of them; else none */
     clprune_mat shares;         /* likewise: batch x 1, of `labels` */
     struct feed_slot {
-        uint8_t *inputs; /* read by the device until `done` */
-        int32_t *labels, *lengths, *others;
+        uint8_t *inputs;                   /* read by the device until `done` */
+        int32_t *labels, *behind, *others; /* behind: lengths or starts */
         float *shares;
         size_t count;
         cl_event done; /* of its transfer; NULL: free */
@@ -50,8 +51,8 @@ bool feed_open_mix(batch_feed *feed, fault *f);
 bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, fault *f);
 
-/* Enqueues the transfer of the batch made last into feed->images or tokens, feed->lengths,
- * feed->labels, and feed->others and shares if there are some. */
+/* Enqueues the transfer of the batch made last into feed->images or tokens, feed->lengths
+ * or starts, feed->labels, and feed->others and shares if there are some. */
 bool feed_send(batch_feed *feed, fault *f);
 
 /* feed_make, then feed_send. */

@@ -235,15 +235,18 @@ static bool take_text(token_file *file, text_model *model, uint64_t *size, fault
 {
     struct stat info;
     const int text = file->descriptor;
-    int descriptor;
+    text_tokens made;
     if (model == NULL || (text_model_open(model, f) && model->words.count == 0))
         return true;
-    if (!model->opened || !text_tokens_open(file->path, model, &descriptor, &file->mask, f))
+    if (!model->opened || !text_tokens_open(file->path, model, &made, f))
         return false;
     (void)close(text);
-    file->descriptor = descriptor;
+    file->descriptor = made.descriptor;
+    file->mask = made.mask;
+    file->begins = made.begins;
+    file->texts = made.lines;
     file->width = 4;
-    *size = fstat(descriptor, &info) == 0 ? (uint64_t)info.st_size : 0;
+    *size = fstat(file->descriptor, &info) == 0 ? (uint64_t)info.st_size : 0;
     return true;
 }
 
@@ -397,6 +400,7 @@ void token_file_close(token_file *file)
         (void)close(file->descriptor);
     if (file->path != NULL && file->mask >= 0)
         (void)close(file->mask);
+    free(file->begins);
     free(file->path);
     *file = (token_file){0};
 }

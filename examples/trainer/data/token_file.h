@@ -31,6 +31,8 @@ typedef struct token_file {
     uint32_t vocabulary;  /* its tokens are below */
     uint64_t data;        /* where they begin */
     uint64_t count;       /* 1 or more */
+    uint64_t *begins;     /* (texts + 1) of NAME.jsonl: where each text begins, and the end */
+    size_t texts;         /* 0: of any other file */
     uint64_t zeros;       /* tokens 0 among those that were checked */
 } token_file;
 

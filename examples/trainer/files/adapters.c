@@ -17,7 +17,7 @@ const char *const adapters_files[2] = {"adapter_model.safetensors", "adapter_con
 /* A or B of an adapter; or a weight, with its adapter merged into it; or a count. */
 typedef struct tensor {
     char name[NAME];
-    clprune_mat mat;
+    trainer_weight matrix; /* rank 0: another one */
     const trainer_weight *weight;
     const int64_t *count;
 } tensor;
@@ -35,7 +35,6 @@ typedef struct listing {
     size_t saved_count;
     bool biases; /* of modules that are not */
     size_t rank;
-    float factor;
     bool transposed; /* weights of the base model are in x out */
 } listing;
 
@@ -128,6 +127,12 @@ static void add_whole(listing *l, size_t first)
     }
 }
 
+/* A matrix of an adapter; heads: of its rows. */
+static trainer_weight matrix_of(clprune_mat mat, size_t heads)
+{
+    return (trainer_weight){.rank = 2, .shape = {mat.rows, mat.cols}, .mat = mat, .heads = heads};
+}
+
 /* Adds what differs from the base in the module of weight `first`: the whole module, or its bias
  * and its adapter; of what is no such module, single tensors. */
 static void add_module(listing *l, size_t first)
@@ -154,10 +159,9 @@ static void add_module(listing *l, size_t first)
             add(l, w->name, inner ? ".base_layer.bias" : NULL)->weight = w;
             l->biases = l->biases || bias;
         } else if (w->lora_a.rows > 0 && !other) {
-            add(l, w->name, ".lora_A.weight")->mat = w->lora_a;
-            add(l, w->name, ".lora_B.weight")->mat = w->lora_b;
+            add(l, w->name, ".lora_A.weight")->matrix = matrix_of(w->lora_a, 0);
+            add(l, w->name, ".lora_B.weight")->matrix = matrix_of(w->lora_b, w->heads);
             l->rank = w->lora_a.rows;
-            l->factor = w->lora_factor;
             l->transposed = w->transposed;
         }
     }
@@ -231,34 +235,18 @@ static bool list(const trainer_model *type, void *model, const char *base, listi
     return true;
 }
 
-static bool put_mat(clprune_context *context, clprune_mat mat, atomic_file *file, fault *f)
-{
-    const size_t count = mat.rows * mat.cols;
-    float *values = malloc(count * sizeof *values);
-    bool good = (values != NULL || fault_set(f, CODE_MEMORY, "out of memory")) &&
-                fault_check(f, context, clprune_mat_read(context, mat, values), "reading adapters");
-    if (good)
-        safetensors_put_f32(file, count, values);
-    free(values);
-    return good;
-}
-
 static safetensor header_of(tensor *t)
 {
     safetensor header = {.name = t->name, .type = SAFETENSOR_F32};
     if (t->count != NULL) {
         header.type = SAFETENSOR_I64;
         header.count = 1;
-    } else if (t->weight != NULL) {
-        header.rank = t->weight->rank;
-        header.count = weights_elements(t->weight);
-        for (size_t k = 0; k < header.rank; ++k)
-            header.shape[k] = t->weight->shape[k];
     } else {
-        header.rank = 2;
-        header.shape[0] = t->mat.rows;
-        header.shape[1] = t->mat.cols;
-        header.count = t->mat.rows * t->mat.cols;
+        const trainer_weight *w = t->weight != NULL ? t->weight : &t->matrix;
+        header.rank = w->rank;
+        header.count = weights_elements(w);
+        for (size_t k = 0; k < header.rank; ++k)
+            header.shape[k] = w->shape[k];
     }
     return header;
 }
@@ -279,8 +267,7 @@ static bool put_tensors(clprune_context *context, const listing *l, const char *
         if (t->count != NULL)
             safetensors_put_i64(&file, *t->count);
         else
-            good = t->weight != NULL ? weights_put(context, t->weight, &file, f)
-                                     : put_mat(context, t->mat, &file, f);
+            good = weights_put(context, t->weight != NULL ? t->weight : &t->matrix, &file, f);
     }
     free(headers);
     if (good)
@@ -290,10 +277,12 @@ static bool put_tensors(clprune_context *context, const listing *l, const char *
 }
 
 /* Whole names of modules, so that no other layer gets an adapter. */
-static bool put_config(const trainer_model *type, const listing *l, const char *folder, fault *f)
+static bool put_config(const trainer_model *type, const trainer_sizes *sizes, const listing *l,
+    const char *folder, fault *f)
 {
     static const char start[] = "base_model.model.", adapter[] = ".lora_A.weight";
     const char *between = "";
+    const size_t rank = l->rank > 0 ? l->rank : 1;
     char path[PATH];
     atomic_file file = {0};
     (void)snprintf(path, sizeof path, "%s/%s", folder, adapters_files[1]);
@@ -302,10 +291,12 @@ static bool put_config(const trainer_model *type, const listing *l, const char *
     (void)fprintf(file.stream,
         "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": %s,\n  \"base_model_name_or_path\": "
         "null,\n"
-        "  \"r\": %zu,\n  \"lora_alpha\": %g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"%s\",\n"
+        "  \"r\": %zu,\n  \"lora_alpha\": %.9g,\n  \"use_rslora\": %s,\n  \"lora_dropout\": "
+        "%.9g,\n  \"bias\": \"%s\",\n"
         "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": ",
-        trainer_predicts_tokens(type) ? "\"CAUSAL_LM\"" : "null", l->rank > 0 ? l->rank : 1,
-        (double)l->factor * (double)l->rank, l->biases ? "all" : "none",
+        trainer_predicts_tokens(type) ? "\"CAUSAL_LM\"" : "null", rank,
+        sizes->lora_alpha > 0 ? sizes->lora_alpha : 2 * (double)rank,
+        sizes->rslora ? "true" : "false", sizes->lora_dropout, l->biases ? "all" : "none",
         l->transposed ? "true" : "false");
     for (size_t i = 0; i < l->saved_count; ++i)
         (void)fprintf(file.stream, "%s\n    \"%s\"", i > 0 ? "," : "[", l->saved[i]);
@@ -314,7 +305,7 @@ static bool put_config(const trainer_model *type, const listing *l, const char *
     for (size_t i = 0; i < l->count; ++i) {
         const char *name = l->tensors[i].name + sizeof start - 1;
         const size_t length = strlen(name) - (sizeof adapter - 1);
-        if (l->tensors[i].mat.rows == 0 || strcmp(name + length, adapter) != 0)
+        if (l->tensors[i].matrix.rank == 0 || strcmp(name + length, adapter) != 0)
             continue;
         (void)fprintf(file.stream, "%s\n    \"%.*s\"", between, (int)length, name);
         between = ",";
@@ -345,8 +336,9 @@ bool adapters_probe(const char *folder, fault *f)
     return good;
 }
 
-bool adapters_export(const trainer_model *type, void *model, clprune_context *context,
-    const char *base, const char *folder, char *missing, size_t size, fault *f)
+bool adapters_export(const trainer_model *type, const trainer_sizes *sizes, void *model,
+    clprune_context *context, const char *base, const char *folder, char *missing, size_t size,
+    fault *f)
 {
     listing l;
     missing[0] = '\0';
@@ -355,7 +347,7 @@ bool adapters_export(const trainer_model *type, void *model, clprune_context *co
     if (!check_length(folder, f))
         return false;
     const bool good = list(type, model, base, &l, missing, size, f) && make_folder(folder, f) &&
-                      put_tensors(context, &l, folder, f) && put_config(type, &l, folder, f);
+                      put_tensors(context, &l, folder, f) && put_config(type, sizes, &l, folder, f);
     free(l.weights);
     free(l.changed);
     free(l.tensors);

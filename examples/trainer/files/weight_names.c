@@ -17,6 +17,8 @@ void weights_other_name(const trainer_model *type, const char *name, char *other
     for (const char *const(*r)[2] = type->renames; r != NULL && (*r)[0] != NULL; ++r) {
         (void)snprintf(before, sizeof before, "%s", other);
         const char *at = strstr(before, (*r)[0]);
+        while (at != NULL && at > before && at[-1] != '.' && (*r)[0][0] != '.')
+            at = strstr(at + 1, (*r)[0]); /* amid a word */
         if (at != NULL)
             (void)snprintf(
                 other, size, "%.*s%s%s", (int)(at - before), before, (*r)[1], at + strlen((*r)[0]));

@@ -60,6 +60,15 @@ static clprune_status reorder(const trainer_weight *w, bool to_model, const floa
         transpose(w->shape[to_model ? 0 : 1], w->shape[to_model ? 1 : 0], from, to);
         return CLPRUNE_SUCCESS;
     }
+    for (size_t i = 0; i < outputs && w->heads > 0; ++i) { /* row i of the model */
+        const size_t cols = (size_t)weights_elements(w) / outputs, each = outputs / 3 / w->heads;
+        const size_t head = i / each % w->heads, part = i / each / w->heads;
+        const size_t there = (head * 3 + part) * each + i % each;
+        memcpy(to + (to_model ? i : there) * cols, from + (to_model ? there : i) * cols,
+            cols * sizeof *to);
+    }
+    if (w->heads > 0)
+        return CLPRUNE_SUCCESS;
     if (pixels == 0) {
         memcpy(to, from, (size_t)weights_elements(w) * sizeof *to);
         return CLPRUNE_SUCCESS;

@@ -19,10 +19,11 @@ static bool parse_lora(const char *text, size_t *rank, const char **pattern)
            (*end == '\0' || (*end == ':' && end[1] != '\0'));
 }
 
-/* What an adapter counts: alpha / R. */
+/* What an adapter counts: alpha / R, or alpha / sqrt(R). */
 static float factor_of(const trainer_sizes *sizes, size_t rank)
 {
-    return sizes->lora_alpha > 0 ? (float)(sizes->lora_alpha / (double)rank) : 2;
+    const double alpha = sizes->lora_alpha > 0 ? sizes->lora_alpha : 2 * (double)rank;
+    return (float)(alpha / (sizes->rslora ? sqrt((double)rank) : (double)rank));
 }
 
 const char *net_tune_build(
@@ -37,6 +38,7 @@ const char *net_tune_build(
         return "--train has more than 511 characters";
     if (sizes->lora != NULL)
         clprune_net_lora(net, pattern, rank, factor_of(sizes, rank) * (float)rank);
+    clprune_net_lora_dropout(net, (float)sizes->lora_dropout);
     parts->build(sizes, net);
     if (sizes->lora != NULL) {
         clprune_net_lora(net, NULL, 0, 0);

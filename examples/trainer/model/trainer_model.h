@@ -39,6 +39,8 @@ typedef struct trainer_sizes {
     const char *train;              /* patterns of parameters, with commas; NULL: all are trained */
     const char *lora;               /* R[:PATTERN]; NULL: no adapters */
     double lora_alpha;              /* 0: 2 R */
+    double lora_dropout;            /* of what adapters read */
+    bool rslora;                    /* alpha / sqrt(R) for alpha / R */
     clprune_value_type base;        /* of frozen weights (clprune_net_store_frozen) */
     /* filled in by settle */
     size_t context;        /* tokens of a sample; 0: samples are images */
@@ -70,17 +72,20 @@ typedef struct trainer_count {
 enum { TRAINER_NO_COUNT = -1 };
 
 /* A parameter, rows of it, or a state in files of other programs (weights.h): its name and shape
- * there. image: not {0, 0} where the model has channels last, see clprune_net_weight; else it is in
- * the file's order. transposed: mat is the transposed matrix. head: its first size is the number of
- * classes. longer: a file may have more rows, of which the first are taken.
- * less: by so much its values in a file are less than the matrix's, but in GGUF files. twin: the
- * name of a weight that is tied to it, whose values in a file must be the same; or "". lora_a,
- * lora_b: those of an adapter: files get mat + lora_factor * lora_b lora_a; or absent. */
+ * there. heads: not 0 where the rows are the queries of so many heads, then their keys, then their
+ * values, and a file has them head by head. image: not {0, 0} where the model has channels last,
+ * see clprune_net_weight; else it is in the file's order. transposed: mat is the transposed matrix.
+ * head: its first size is the number of classes. longer: a file may have more rows, of which the
+ * first are taken. less: by so much its values in a file are less than the matrix's, but in GGUF
+ * files. twin: the name of a weight that is tied to it, whose values in a file must be the same; or
+ * "". lora_a, lora_b: those of an adapter: files get mat + lora_factor * lora_b lora_a; or absent.
+ */
 typedef struct trainer_weight {
     char name[80], twin[80];
     size_t rank, shape[4];
     clprune_mat mat;
     clprune_extent image;
+    size_t heads;
     bool transposed, head, longer;
     clprune_mat lora_a, lora_b;
     float lora_factor, less;

@@ -254,6 +254,10 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--adapters needs --lora");
     if (o->lora_alpha > 0 && o->lora == NULL && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--lora-alpha needs --lora");
+    if (o->rslora && o->lora_alpha <= 0 && o->resume == NULL)
+        return fault_set(f, CODE_USAGE, "--rslora needs --lora-alpha");
+    if (o->lora_dropout > 0 && o->lora == NULL && o->resume == NULL)
+        return fault_set(f, CODE_USAGE, "--lora-dropout needs --lora");
     if (o->base_bits != 0 && o->lora == NULL && o->train == NULL && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--base-bits needs --lora or --train");
     if (o->processes > 0 && !o->plan)

@@ -108,10 +108,13 @@ struct options {
     const char *prompt;        /* of it: sample.h; NULL: the first tokens of the tests */
     double temperature, top_p; /* likewise */
     size_t chat;               /* position in options_chat */
+    size_t packing;            /* position in options_packing */
     const char *model_folder;  /* NULL: the model is `arch` */
     const char *train, *lora;  /* NULL: all is trained; no adapters */
     double lora_alpha;         /* 0: twice the rank */
-    size_t base_bits;          /* position in options_base_bits */
+    double lora_dropout;
+    bool rslora;
+    size_t base_bits; /* position in options_base_bits */
     const char *import_file, *export_file, *adapters;
     const char *tensorboard;
     const char *summary_json;

@@ -20,6 +20,7 @@ static const char *const options_groups[] = {"16", "32", "48", "64", "80", "96",
 const char *const options_roundings[] = {"stochastic", "nearest", NULL};
 const char *const options_rotate[] = {"no", "yes", NULL};
 static const char *const options_chat[] = {"no", "yes", NULL};
+static const char *const options_packing[] = {"joined", "apart", NULL};
 static const char *const options_reduce_bits[] = {"32", "8", NULL};
 const char *const options_plan_devices[] = {"own", "h100", "h200", "a100", "rtx4090", NULL};
 const char *const options_stores[] = {"fp32", "bf16", NULL};
@@ -230,6 +231,10 @@ static const option_row rows[] = {
         "(LoRA, arXiv 2106.09685); they and what --train names are trained"),
     REAL("lora-alpha", OPTION_MATCH, lora_alpha, 0, 1e6,
         "with --lora: adapters count X / R times; default 0: 2 R"),
+    FLAG("rslora", OPTION_MATCH, rslora,
+        "with --lora-alpha: X / sqrt(R) times (rsLoRA, arXiv 2312.03732)"),
+    REAL("lora-dropout", OPTION_MATCH, lora_dropout, 0, LESS_THAN_ONE,
+        "with --lora: in training adapters read dropout of their layer's input; default 0"),
     CHOICE("base-bits", OPTION_MATCH, base_bits, options_base_bits, "N",
         "bits of frozen weights of linear layers, embeddings and heads: 32 (the default), 16 "
         "(bf16), "
@@ -371,6 +376,11 @@ static const option_row rows[] = {
     CHOICE("chat", OPTION_TAKE, chat, options_chat, "NAME",
         "yes: put prompts and completions of NAME.jsonl, and --prompt, into the chat template of "
         "--model as messages of user and assistant; no (the default)",
+        NEEDS_NOTHING, OF_TEXTS),
+    CHOICE("packing", OPTION_MATCH, packing, options_packing, "NAME",
+        "apart: a sequence has whole texts of NAME.jsonl, cut at --context tokens, and attention "
+        "sees no other; needs rotary positions; joined (the default): parts of all texts one "
+        "behind the other, each of which sees those before",
         NEEDS_NOTHING, OF_TEXTS),
     REAL("temperature", OPTION_FORGET, temperature, 0, 100,
         "with --sample: draw from the softmax of the logits / X; 0: take the likeliest token; "

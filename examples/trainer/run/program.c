@@ -328,8 +328,8 @@ static bool write_adapters(training_run *r, fault *f)
     const session *s = &r->s;
     const options *o = s->options;
     char missing[256];
-    if (!adapters_export(
-            s->type, s->model, s->context, o->import_file, o->adapters, missing, sizeof missing, f))
+    if (!adapters_export(s->type, &s->sizes, s->model, s->context, o->import_file, o->adapters,
+            missing, sizeof missing, f))
         return false;
     if (missing[0] != '\0')
         (void)fprintf(stderr, "%s: note: --adapters %s: %s; --export writes the whole model\n",

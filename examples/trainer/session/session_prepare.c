@@ -63,6 +63,7 @@ static dataset_options data_wanted(session *s, const checkpoint *c)
         wanted.labels = (uint32_t)s->sizes.labels;
         s->text.path = o->model_folder;
         s->text.chat = o->chat != 0;
+        wanted.apart = o->packing != 0;
         wanted.model = o->model_folder != NULL ? &s->text : NULL;
         return wanted;
     }
@@ -174,6 +175,8 @@ static bool choose_sizes(session *s, fault *f)
         .train = o->train,
         .lora = o->lora,
         .lora_alpha = o->lora_alpha,
+        .lora_dropout = o->lora_dropout,
+        .rslora = o->rslora,
         .base = base_types[o->base_bits]};
     memcpy(s->sizes.extra, o->extra, sizeof s->sizes.extra);
     const char *wrong = s->type->settle(s->type, &s->sizes);

@@ -12,6 +12,7 @@ clprune_net_data session_data(const session *s, size_t count, size_t of)
         .images = s->feed.images,
         .tokens = s->feed.tokens,
         .lengths = s->feed.lengths,
+        .starts = s->feed.starts,
         .labels = s->feed.labels,
         .other_labels = s->feed.others,
         .shares = s->feed.shares.buffer != NULL ? clprune_mat_rows(s->feed.shares, 0, count)

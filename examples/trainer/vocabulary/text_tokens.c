@@ -34,6 +34,8 @@ typedef struct output {
     token_list list;
     unsigned char *learnt; /* (list.count), or NULL */
     FILE *tokens, *mask;
+    uint64_t written, *begins; /* text_tokens.begins */
+    size_t lines, room;
 } output;
 
 /* learnt: of all, unless o->learnt tells it of each. */
@@ -48,11 +50,27 @@ static bool put_tokens(output *o, bool learnt, fault *f)
             fwrite(bytes, sizeof bytes, 1, o->tokens) == 1 &&
             (o->mask == NULL || fputc(o->learnt != NULL ? o->learnt[i] : learnt, o->mask) != EOF);
     }
+    o->written += o->list.count;
     o->list.count = 0;
     return good || fault_set_file(f, "write the tokens of", o->path, errno);
 }
 
 #if TRAINER_JANSSON
+
+/* Notes that a text begins here, or that the last one has ended. */
+static bool note_begin(output *o, fault *f)
+{
+    if (o->lines == o->room) {
+        const size_t room = 2 * o->room + 64;
+        uint64_t *more = realloc(o->begins, room * sizeof *more);
+        if (more == NULL)
+            return fault_set(f, CODE_MEMORY, "%s: no memory", o->path);
+        o->begins = more;
+        o->room = room;
+    }
+    o->begins[o->lines++] = o->written;
+    return true;
+}
 
 enum { NAMES = 4 };
 static const char *const prompts[NAMES] = {"question", "prompt", "instruction", "input"};
@@ -192,10 +210,12 @@ static bool put_lines(output *o, const char *text, size_t length, fault *f)
         const size_t size = end != NULL ? (size_t)(end - text) : length;
         (void)snprintf(name, sizeof name, "%.200s: line %zu", o->path, number);
         if (strspn(text, " \t\r") < size)
-            good = put_line(o, name, text, size, f);
+            good = note_begin(o, f) && put_line(o, name, text, size, f);
         length -= end != NULL ? size + 1 : size;
         text += size + 1;
     }
+    good = good && note_begin(o, f);
+    o->lines -= good;
     return good;
 }
 
@@ -221,14 +241,14 @@ static int keep(const output *o, FILE *stream, fault *f)
     return descriptor;
 }
 
-bool text_tokens_open(const char *path, text_model *m, int *descriptor, int *mask, fault *f)
+bool text_tokens_open(const char *path, text_model *m, text_tokens *made, fault *f)
 {
     const bool lines = file_kind_ends_with(path, ".jsonl");
     size_t length;
     char *text = plain_file_read(path, SIZE_MAX - 1, &length, f);
     output o = {.path = path, .v = &m->words, .wraps = m->chat};
     bool good = text != NULL && vocabulary_prepare(&m->words, f);
-    *descriptor = *mask = -1;
+    *made = (text_tokens){.descriptor = -1, .mask = -1};
     if (good) {
         o.tokens = tmpfile();
         o.mask = lines && o.tokens != NULL ? tmpfile() : NULL;
@@ -239,13 +259,18 @@ bool text_tokens_open(const char *path, text_model *m, int *descriptor, int *mas
                           : vocabulary_encode(o.v, path, text, length, 0, &o.list, f) &&
                                 put_tokens(&o, true, f));
     if (good)
-        *descriptor = keep(&o, o.tokens, f);
-    if (good && lines && *descriptor >= 0)
-        *mask = keep(&o, o.mask, f);
-    good = good && *descriptor >= 0 && (!lines || *mask >= 0);
-    if (!good && *descriptor >= 0) {
-        (void)close(*descriptor);
-        *descriptor = -1;
+        made->descriptor = keep(&o, o.tokens, f);
+    if (good && lines && made->descriptor >= 0)
+        made->mask = keep(&o, o.mask, f);
+    good = good && made->descriptor >= 0 && (!lines || made->mask >= 0);
+    if (good) {
+        made->begins = o.begins;
+        made->lines = o.lines;
+    } else {
+        if (made->descriptor >= 0)
+            (void)close(made->descriptor);
+        made->descriptor = -1;
+        free(o.begins);
     }
     if (o.tokens != NULL)
         (void)fclose(o.tokens);

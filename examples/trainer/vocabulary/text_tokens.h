@@ -32,9 +32,17 @@ typedef struct text_model {
 bool text_model_open(text_model *m, fault *f);
 void text_model_close(text_model *m); /* accepts {0} */
 
-/* Writes the tokens of a text, uint32 each, to a file without a name: *descriptor; of NAME.jsonl
- * also a byte for each, 0 if it is not to be learnt: *mask, else -1. m: open, with tokens.
- * Faults: CODE_DATA, CODE_USAGE (lines of JSON without jansson), CODE_MEMORY; then both are -1. */
-bool text_tokens_open(const char *path, text_model *m, int *descriptor, int *mask, fault *f);
+/* The tokens of a file, in files without a name. */
+typedef struct text_tokens {
+    int descriptor;   /* uint32 each */
+    int mask;         /* of NAME.jsonl: a byte for each, 0 if it is not to be learnt; else -1 */
+    uint64_t *begins; /* likewise: where each line's begin, and where the last one's end; else NULL,
+                         the caller's to free */
+    size_t lines;     /* that have a text */
+} text_tokens;
+
+/* Writes the tokens of a text. m: open, with tokens. Faults: CODE_DATA, CODE_USAGE (lines of JSON
+ * without jansson), CODE_MEMORY; then both files are -1 and begins is NULL. */
+bool text_tokens_open(const char *path, text_model *m, text_tokens *made, fault *f);
 
 #endif

@@ -19,6 +19,7 @@ typedef struct clprune__net_draft {
     clprune__net_param *params;
     char *part;
     clprune__net_lora lora;
+    float lora_dropout;
     float eps, momentum; /* of normalisations */
 } clprune__net_draft;
 

@@ -1,5 +1,6 @@
-/* Linear layers with their adapters: y + s B^T with s = (alpha / rank) * x A^T, as layers of their
- * own. What they keep is x for the gradient of A, and s, which is narrow, for that of B. */
+/* Linear layers with their adapters: y + s B^T with s = (alpha / rank) * x A^T, x dropped out or
+ * not, as layers of their own. What they keep is that x for the gradient of A, and s, which is
+ * narrow, for that of B. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,21 +99,35 @@ void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float 
         clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s", pattern);
 }
 
+void clprune_net_lora_dropout(clprune_net *net, float rate)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net == NULL)
+        return;
+    if (!(rate >= 0 && rate < 1))
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_lora_dropout: the rate is %g, expected 0 to below 1", (double)rate);
+    net->draft.lora_dropout = rate;
+}
+
 enum { TEXT = 256 };
 
 /* y with an adapter of linear layer `name`, which reads x and has `out` columns from `first` on. */
 static clprune_net_value adapt(clprune_net *net, const char *name, clprune_net_value x,
     clprune_net_value y, size_t first, size_t out)
 {
-    char text[3][TEXT];
-    static const char *const suffixes[3] = {"A", "scale", "B"};
+    static const char *const suffixes[] = {"A", "scale", "B", "dropout"};
+    enum { NAMES = sizeof suffixes / sizeof *suffixes };
+    char text[NAMES][TEXT];
     const clprune__net_shape shape = net->graph.values[y.id - 1].shape;
-    for (size_t i = 0; i < 3; ++i)
+    for (size_t i = 0; i < NAMES; ++i)
         if (snprintf(text[i], TEXT, "%s.lora_%s", name, suffixes[i]) >= TEXT) {
             clprune__net_wrong(
                 net, CLPRUNE_INVALID_ARGUMENT, "layer %s: its name is too long to adapt", name);
             return y;
         }
+    if (net->draft.lora_dropout > 0)
+        x = clprune_net_dropout(net, text[3], x, net->draft.lora_dropout);
     clprune_net_value a = clprune__net_add_linear(net, text[0], x, net->draft.lora.rank, false);
     if (a.id != 0)
         net->draft.layers[a.id - 1].adapter = true;

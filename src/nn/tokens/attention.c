@@ -42,7 +42,7 @@ typedef struct plan {
     float scale, cap, kept_scale;
     uint64_t seed, first;
     uint32_t threshold; /* of 32 random bits: below it a probability is dropped */
-    clprune_ints lengths;
+    clprune_ints lengths, starts;
     clprune_mat bias;
     size_t biases;
     bool mma;
@@ -84,6 +84,11 @@ static clprune_status check_desc(clprune_context *context, const clprune_attenti
         "desc has a rate of %g, expected a value in [0, 1)", (double)desc->rate);
     REQUIRE(desc->cap >= 0 && isfinite(desc->cap), CLPRUNE_INVALID_ARGUMENT,
         "desc has a cap of %g, expected 0 or a finite number above", (double)desc->cap);
+    REQUIRE(desc->starts.buffer == NULL ||
+                (desc->causal && desc->past == 0 && settled->keys == desc->rows &&
+                    clprune__is_absent(desc->bias)),
+        CLPRUNE_INVALID_ARGUMENT,
+        "desc has starts, expected causal, and no keys, past or bias of its own");
     REQUIRE(settled->queries <= desc->rows, CLPRUNE_INVALID_SIZE,
         "desc has %zu queries, expected at most its %zu rows", desc->queries, desc->rows);
     REQUIRE(desc->heads % settled->kv_heads == 0, CLPRUNE_INVALID_SIZE,
@@ -120,6 +125,20 @@ static clprune_status check_lengths(clprune_context *context, const clprune_atte
     if (desc->lengths.buffer != NULL)
         TRY(clprune__check_ints(context, "lengths", desc->lengths, count, &mat));
     *operand = (clprune__operand){"lengths", mat, 1, count, .optional = true};
+    return CLPRUNE_SUCCESS;
+}
+
+/* As an operand. */
+static clprune_status check_starts(clprune_context *context, const clprune_attention_desc *desc,
+    size_t batch, clprune__operand *operand)
+{
+    clprune_mat mat = CLPRUNE_NO_MAT;
+    size_t count;
+    REQUIRE(clprune__mul(desc->first + batch, desc->rows, &count), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu rows are too many", desc->first + batch, desc->rows);
+    if (desc->starts.buffer != NULL)
+        TRY(clprune__check_ints(context, "starts", desc->starts, count, &mat));
+    *operand = (clprune__operand){"starts", mat, 1, count, .optional = true};
     return CLPRUNE_SUCCESS;
 }
 
@@ -206,6 +225,7 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
         .first = desc->first,
         .threshold = (uint32_t)((double)desc->rate * 0x1p32),
         .lengths = desc->lengths,
+        .starts = desc->starts,
         .bias = desc->bias,
         .biases = desc->bias.rows / desc->heads / desc->keys};
     p.blocks = clprune__ceil_div(rows, p.lanes);
@@ -221,6 +241,7 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
     clprune__define(&p.defines, "CAUSAL", desc->causal);
     clprune__define(&p.defines, "DROP", desc->rate > 0);
     clprune__define(&p.defines, "LENGTHS", desc->lengths.buffer != NULL);
+    clprune__define(&p.defines, "STARTS", desc->starts.buffer != NULL);
     clprune__define(&p.defines, "BIAS", p.biases > 0);
     clprune__define(&p.defines, "CAP", desc->cap > 0);
     if (mma > 0)
@@ -238,7 +259,7 @@ static void define_quads(plan *p, size_t count, const clprune__operand *mats)
         clprune__define(&p->defines, "QUADS", quads ? 4 : 1);
 }
 
-/* Without lengths or bias the kernels get `q` in their place, and do not touch it. */
+/* Without lengths, starts or bias the kernels get `q` in their place, and do not touch it. */
 static clprune_status begin(clprune_context *context, const clprune__kernel_def *kernel,
     const plan *p, clprune_mat q, clprune__launch *launch)
 {
@@ -255,10 +276,9 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     ARG_ULONGS(launch, p->seed, p->first);
     clprune__arg_uint(launch, p->threshold);
     clprune__arg_float(launch, p->kept_scale);
-    if (p->lengths.buffer != NULL)
-        clprune__arg_ints(launch, p->lengths);
-    else
-        clprune__arg_ints(launch, (clprune_ints){q.buffer, 0});
+    const clprune_ints none = {q.buffer, 0};
+    clprune__arg_ints(launch, p->lengths.buffer != NULL ? p->lengths : none);
+    clprune__arg_ints(launch, p->starts.buffer != NULL ? p->starts : none);
     clprune__arg_ulong(launch, p->biases);
     clprune__arg_mat(launch, p->biases > 0 ? p->bias : clprune__untouched(q));
     return CLPRUNE_SUCCESS;
@@ -287,7 +307,7 @@ typedef struct inputs {
     clprune_attention_desc desc; /* settled */
     all_rows rows;
     size_t cols, kv_cols; /* of q, and of k and v */
-    clprune__operand lengths, bias;
+    clprune__operand lengths, starts, bias;
 } inputs;
 
 static clprune_status take_inputs(clprune_context *context, const clprune_attention_desc *desc,
@@ -295,6 +315,7 @@ static clprune_status take_inputs(clprune_context *context, const clprune_attent
 {
     TRY(check_desc(context, desc, batch, &in->desc, &in->rows));
     TRY(check_lengths(context, &in->desc, batch, &in->lengths));
+    TRY(check_starts(context, &in->desc, batch, &in->starts));
     TRY(check_bias(context, &in->desc, !has_bias, &in->bias));
     in->cols = in->desc.heads * in->desc.cols;
     in->kv_cols = in->desc.kv_heads * in->desc.cols;
@@ -309,10 +330,10 @@ clprune_status clprune_attention_forward(clprune_context *context,
     inputs in = {.rows = {0}};
     TRY(take_inputs(context, desc, batch, false, &in));
     const clprune_attention_desc d = in.desc;
-    enum { Q, K, V, LENGTHS, BIAS, Y, ALL };
+    enum { Q, K, V, LENGTHS, STARTS, BIAS, Y, ALL };
     const clprune__operand operands[ALL] = {{"q", q, in.rows.queries, in.cols},
-        {"k", k, in.rows.keys, in.kv_cols}, {"v", v, in.rows.keys, in.kv_cols}, in.lengths, in.bias,
-        {"y", y, batch * d.queries, in.cols}};
+        {"k", k, in.rows.keys, in.kv_cols}, {"v", v, in.rows.keys, in.kv_cols}, in.lengths,
+        in.starts, in.bias, {"y", y, batch * d.queries, in.cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     plan p = make_plan(context, &d, 1, d.rows, 0, mma_rows(context, &d));
     define_quads(&p, LENGTHS, operands);
@@ -333,10 +354,10 @@ clprune_status clprune_attention_backward(clprune_context *context,
     inputs in = {.rows = {0}};
     TRY(take_inputs(context, desc, batch, false, &in));
     const clprune_attention_desc d = in.desc;
-    enum { Q, K, V, DY, LENGTHS, BIAS, DQ, DK, DV, ALL };
+    enum { Q, K, V, DY, LENGTHS, STARTS, BIAS, DQ, DK, DV, ALL };
     const clprune__operand operands[ALL] = {{"q", q, in.rows.queries, in.cols},
         {"k", k, in.rows.keys, in.kv_cols}, {"v", v, in.rows.keys, in.kv_cols},
-        {"dy", dy, batch * d.queries, in.cols}, in.lengths, in.bias,
+        {"dy", dy, batch * d.queries, in.cols}, in.lengths, in.starts, in.bias,
         {"dq", dq, in.rows.queries, in.cols}, {"dk", dk, in.rows.keys, in.kv_cols},
         {"dv", dv, in.rows.keys, in.kv_cols}};
     TRY(clprune__check_operands(context, operands, DQ, ALL));

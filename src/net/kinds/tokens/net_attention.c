@@ -56,9 +56,14 @@ static clprune_status take_desc(
     const clprune__net_attention *set = &layer->set.attention;
     REQUIRE(set->windows == 1 || call->data->lengths.buffer == NULL, CLPRUNE_INVALID_ARGUMENT,
         "layer %s has windows, which take no data.lengths", layer->name);
+    REQUIRE((set->windows == 1 && set->biases == 0 && call->net->graph.whole == 0) ||
+                call->data->starts.buffer == NULL,
+        CLPRUNE_INVALID_ARGUMENT,
+        "layer %s has windows, a bias or rows_at_once, which take no data.starts", layer->name);
     *desc = set->desc;
     desc->first = call->first * set->windows;
     desc->lengths = call->data->lengths;
+    desc->starts = call->data->starts;
     desc->seed = clprune__net_layer_seed(call->net, layer);
     if (!call->training)
         desc->rate = 0;

@@ -24,8 +24,9 @@ static clprune_status take_desc(
     const clprune__net_call *call, const clprune__net_layer *layer, clprune_attention_desc *desc)
 {
     clprune_context *context = call->net->context;
-    REQUIRE(call->data->lengths.buffer == NULL, CLPRUNE_INVALID_ARGUMENT,
-        "layer %s is cross-attention, which takes no data.lengths", layer->name);
+    REQUIRE(call->data->lengths.buffer == NULL && call->data->starts.buffer == NULL,
+        CLPRUNE_INVALID_ARGUMENT,
+        "layer %s is cross-attention, which takes no data.lengths and no starts", layer->name);
     *desc = layer->set.attention.desc;
     desc->first = call->first;
     desc->seed = clprune__net_layer_seed(call->net, layer);

@@ -65,8 +65,10 @@ static clprune_status products_forward(const clprune__net_call *call)
     const clprune_net_products *set = &call->layer->set.products;
     const size_t parts = call->count * set->parts;
     clprune_context *context = call->net->context;
-    REQUIRE(call->data->lengths.buffer == NULL, CLPRUNE_INVALID_ARGUMENT,
-        "layer %s is a product of two values, which takes no data.lengths", call->layer->name);
+    REQUIRE(call->data->lengths.buffer == NULL && call->data->starts.buffer == NULL,
+        CLPRUNE_INVALID_ARGUMENT,
+        "layer %s is a product of two values, which takes no data.lengths and no starts",
+        call->layer->name);
     return multiply(call, set, parts, 0, operand_of(set, A, clprune__net_x(call, A), parts),
         operand_of(set, B, clprune__net_x(call, B), parts),
         operand_of(set, Y, clprune__net_y(call), parts));

@@ -77,6 +77,9 @@ clprune_net_value clprune_net_embedding(
 
 static clprune_status positions_forward(const clprune__net_call *call)
 {
+    clprune_context *context = call->net->context;
+    REQUIRE(call->data->starts.buffer == NULL, CLPRUNE_INVALID_ARGUMENT,
+        "layer %s has learned positions, which take no data.starts", call->layer->name);
     size_t rows = call->layer->set.sizes[0], first = call->layer->set.sizes[1];
     const clprune_mat p = clprune__net_param_value(call->net, call->layer, 0);
     const clprune_mat x = clprune__net_x(call, 0);
@@ -84,8 +87,8 @@ static clprune_status positions_forward(const clprune__net_call *call)
         rows = x.rows / call->count;
         first += call->data->first;
     }
-    return clprune_positions_forward(call->net->context, x.rows / rows, x,
-        clprune_mat_rows(p, first, rows), clprune__net_y(call), NULL);
+    return clprune_positions_forward(
+        context, x.rows / rows, x, clprune_mat_rows(p, first, rows), clprune__net_y(call), NULL);
 }
 
 /* One row for all, or one for each: rows that begin again may not lie side by side in a pass. */
