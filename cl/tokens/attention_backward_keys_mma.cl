@@ -57,7 +57,6 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
             WHERE(needed) {
                 dot_tile(p, own_k, q_tiles + now * TILE_WORDS4);
                 dot_tile(ds, own_v, dy_tiles + now * TILE_WORDS4);
-                forget_tile(p, needed);
             }
             if (more) {
                 write_rows(q_tiles + then * TILE_WORDS4, next);
@@ -67,6 +66,7 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
             }
             WHERE(needed) {
                 score_tile(p, unit, flat, cap, BIAS_ROWS(sample, h), rows, key_rows, row, query, false);
+                forget_tile(p, needed);
                 drop_tile(z, ds, row, query, false);
                 UNROLLED(n, TILE / 8) {
                     const float4 two = *(local const float4 *)(rows_of_tile + now * TILE + 8 * n + lane % 4 * 2);

@@ -33,8 +33,8 @@ KERNEL_OF(LOCAL) attention_forward_mma(
             bool grows = false;
             do {
                 dot_tile(s, own, k_tiles + now);
-                forget_tile(s, needed);
                 score_tile(s, unit, flat, cap, BIAS_ROWS(sample, head), rows, key_rows, row, key, true);
+                forget_tile(s, needed);
                 hide_keys(s, past + mine, past + row, key, some);
                 if (grows) {
                     softmax_rows_grow(&p, s, SCORE_UNIT(unit), factor, lanes);
