@@ -1,126 +1,114 @@
-/* attention_backward.cl on tensor cores: its formulas, with operands, probabilities and ds rounded to TF32 or bf16.
- * attention_mma.clh has the tiles. The first kernel goes along the keys twice: for log_mass and d, then for dq. Here
- * log_mass is log2 of the mass. Both kernels round the same operands, k and scale * LOG2_E * q: probabilities are
- * exp2(score - log_mass), so a difference of the scores, which grows with them, would be one of the probabilities. So
- * sum_k has the factor LOG2_E, too. */
+/* The part along queries of attention_backward.cl on tensor cores: operands, probabilities and ds are rounded to TF32 or bf16.
+ * attention_mma.clh has the tiles. log_mass is log2 of the mass.
+ *
+ * One pass along the keys, though d = sum_j p[j] dp[j] is known only behind it: for any `mean`, with terms t[j] of mass m,
+ *
+ *     dq = scale / m * (A - (d - mean) B),  A = sum_j t[j] (dp[j] - mean) k[j],  B = sum_j t[j] k[j]
+ *     d - mean = slope / m,                 slope = sum_j t[j] (dp[j] - mean)
+ *
+ * A and B lose to cancellation what |d - mean| exceeds |dp[j] - d| by. So whenever the terms of a row grow, `mean` becomes
+ * its d so far: it is close to d of rows in which few keys have most of the mass, too. */
 #include "tokens/attention_softmax_mma.clh"
 
 KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v),
     MAT_IN(dy), MAT_OUT(dq), MAT_OUT(d), MAT_OUT(log_mass))
 {
-    local uint4 k_tile[TILE_WORDS4], v_tile[TILE_WORDS4];
+    local uint4 k_tiles[2 * TILE_WORDS4], v_tiles[2 * TILE_WORDS4];
     LANES_LOCAL
     QUERIES_OF_WARP;
+    const float unit = scale * LOG2_E;
     uint4 own_q[FRAGMENTS], own_dy[FRAGMENTS];
-    load_fragments(own_q, HEAD_ROWS(q, sample, head), mine, queries, scale * LOG2_E);
-    load_fragments(own_dy, SLOPE_ROWS(head), mine, queries, 1.0f);
+    float4 sums[2 * OWN_SUMS], next[PARTS]; /* A, B */
+    float2 slope[M_TILES], mean[M_TILES];
     softmax_rows p = softmax_rows_start();
-    float2 slope = 0.0f, mass = 0.0f, log_of_mass = 0.0f;
-    float4 sum[E / 8];
-    UNROLLED(n, E / 8)
-        sum[n] = (float4)(0.0f);
-#pragma nounroll
-    for (uint turn = 0; turn < 2; turn++) {
-        for (uint key = FIRST_KEY(sample, begin); key < end; key += TILE) {
-            float4 s[TILE / 8], dp[TILE / 8], flat[CAP_TILE(TILE / 8)];
-            load_rows(k_tile, keys, key, min((uint)TILE, end - key), 1.0f);
-            load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
-            barrier(CLK_LOCAL_MEM_FENCE);
-            dot_tile(s, own_q, k_tile);
-            cap_tile(s, flat, cap);
-            bias_tile(s, BIAS_ROWS(sample, head), rows, key_rows, row, key, true);
-            dot_tile(dp, own_dy, v_tile);
+    UNROLLED(n, 2 * OWN_SUMS)
+        sums[n] = (float4)(0.0f);
+    UNROLLED(i, M_TILES)
+        slope[i] = mean[i] = (float2)(0.0f);
+    load_fragments(own_q, HEAD_ROWS(q, sample, head), mine, queries);
+    load_fragments(own_dy, SLOPE_ROWS(head), mine, queries);
+    read_rows(next, keys, first, last);
+    write_rows(k_tiles, next);
+    read_rows(next, values, first, last);
+    write_rows(v_tiles, next);
+    uint now = 0;
+    for (uint key = first; key < end; key += TILE) {
+        float4 terms[2 * PRODUCTS], flat[CAP_TILE(PRODUCTS)]; /* of A and B: dp and scores at first */
+        float4 *dp = terms, *s = terms + PRODUCTS;
+        float2 factor[M_TILES], mass[M_TILES];
+        const bool more = key + TILE < end;
+        const uint then = TILE_WORDS4 - now;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (more)
+            read_rows(next, keys, key + TILE, last);
+        const bool seen = CAUSAL ? key < past + mine + OWN_ROWS : true, needed = of_warp(seen && mine < queries);
+        WHERE(needed) {
+            dot_tile(dp, own_dy, v_tiles + now);
             drop_tile(z, dp, row, key, true);
-            if (turn == 0) {
-                slope *= softmax_rows_add(&p, s, past + row, from, key, some, lanes);
-                UNROLLED(j, TILE / 8)
-                    slope += s[j].even * dp[j].even + s[j].odd * dp[j].odd;
-            } else {
-                hide_keys(s, past + row, from, key, some);
-                UNROLLED(j, TILE / 8)
-                    s[j] = powers_of_2(s[j] - log_of_mass.xxyy) * (dp[j] - slope.xxyy);
-                uncap_tile(s, flat);
-                add_tile(sum, s, k_tile, lanes);
-            }
-            barrier(CLK_LOCAL_MEM_FENCE);
+            bool grows = false;
+            do {
+                dot_tile(s, own_q, k_tiles + now);
+                score_tile(s, unit, flat, cap, BIAS_ROWS(sample, head), rows, key_rows, row, key, true);
+                forget_tile(s, needed);
+                hide_keys(s, past + mine, past + row, from, key, some);
+                if (grows)
+                    softmax_rows_grow(&p, s, SCORE_UNIT(unit), factor, lanes);
+                const bool again = softmax_rows_terms(&p, s, SCORE_UNIT(unit), mass, lanes) && !grows;
+                if (grows)
+                    UNROLLED(i, M_TILES) {
+                        const float2 old = factor[i] * p.mass[i], all = quad_sum(lanes, old + mass[i]);
+                        float2 part = factor[i] * slope[i] + mean[i] * old;
+                        UNROLLED(n, TILE / 8) {
+                            const float4 product = s[AT_TILE(i, n)] * dp[AT_TILE(i, n)];
+                            part += product.even + product.odd;
+                        }
+                        float2 to = quad_sum(lanes, part) * (float2)(reciprocal(all.x), reciprocal(all.y));
+                        if (STARTS) /* rows that see none of the keys so far */
+                            to = (float2)(all.x > 0 ? to.x : 0.0f, all.y > 0 ? to.y : 0.0f);
+                        const float2 by = mean[i] - to, again = factor[i] * by;
+                        slope[i] = factor[i] * slope[i] + by * old;
+                        p.mass[i] = old;
+                        mean[i] = to;
+                        UNROLLED(n, E / 8) {
+                            float4 *a = sums + AT_TILE(i, n), *b = a + OWN_SUMS;
+                            *a = fma(factor[i].xxyy, *a, again.xxyy * *b);
+                            *b *= factor[i].xxyy;
+                        }
+                    }
+                grows = again;
+            } while (grows);
+            UNROLLED(n, TILE / 8)
+                UNROLLED(i, M_TILES) {
+                    const float4 t = s[AT_TILE(i, n)], part = t * (dp[AT_TILE(i, n)] - mean[i].xxyy);
+                    slope[i] += part.even + part.odd;
+                    dp[AT_TILE(i, n)] = part;
+                }
+            uncap_tile(dp, flat);
+            uncap_tile(s, flat);
+            UNROLLED(i, M_TILES)
+                p.mass[i] += mass[i];
         }
-        if (turn == 0) {
-            mass = softmax_rows_mass(&p, end, lanes);
-            slope = (float2)(quad_join(lanes, slope.x, false), quad_join(lanes, slope.y, false)) / mass;
-            log_of_mass = p.most + log2(mass);
+        if (more) {
+            write_rows(k_tiles + then, next);
+            read_rows(next, values, key + TILE, last);
         }
+        WHERE(needed)
+            add_tile(sums, terms, 2, k_tiles + now, lanes);
+        if (more)
+            write_rows(v_tiles + then, next);
+        now = then;
     }
-    store_rows(HEAD_AT(dq, sample * rows, head), dq_ld, row, queries, sum, (float2)(scale));
-    if (lane % 4 == 0) {
-        if (row < queries)
-            AT(d, sample * heads + head, row) = slope.x, AT(log_mass, sample * heads + head, row) = log_of_mass.x;
-        if (row + 8 < queries)
-            AT(d, sample * heads + head, row + 8) = slope.y,
-            AT(log_mass, sample * heads + head, row + 8) = log_of_mass.y;
+    UNROLLED(i, M_TILES) {
+        const float2 mass = softmax_rows_mass(p.mass[i], end, lanes), most = p.most[i];
+        const float2 by = quad_sum(lanes, slope[i]) / mass, of = mean[i] + by, log_of = most + log2(mass);
+        UNROLLED(n, E / 8)
+            sums[AT_TILE(i, n)] -= by.xxyy * sums[OWN_SUMS + AT_TILE(i, n)];
+        p.mass[i] = scale / mass;
+        const uint low = row + 16 * i, high = low + 8;
+        if (lane % 4 == 0 && low < queries)
+            AT(d, sample * heads + head, low) = of.x, AT(log_mass, sample * heads + head, low) = log_of.x;
+        if (lane % 4 == 0 && high < queries)
+            AT(d, sample * heads + head, high) = of.y, AT(log_mass, sample * heads + head, high) = log_of.y;
     }
-}
-
-KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v),
-    MAT_IN(dy), MAT_IN(d), MAT_IN(log_mass), MAT_OUT(dk), MAT_OUT(dv))
-{
-    local uint4 q_tile[TILE_WORDS4], dy_tile[TILE_WORDS4];
-    LANES_LOCAL
-    WARP_OF(blocks, heads / share);
-    if (begin >= key_rows)
-        return;
-    /* Rows beyond the length repeat its last key, and get sums of 0. */
-    const uint some = KEYS_OF(sample), read = max(some, 1u), end = begin < some ? queries : 0;
-    uint4 own_k[FRAGMENTS], own_v[FRAGMENTS];
-    load_fragments(own_k, KEY_ROWS(k, sample, head), mine, read, 1.0f);
-    load_fragments(own_v, KEY_ROWS(v, sample, head), mine, read, 1.0f);
-    float4 sum_k[E / 8], sum_v[E / 8];
-    UNROLLED(n, E / 8)
-        sum_k[n] = sum_v[n] = (float4)(0.0f);
-    for (uint h = head * share; h < (head + 1) * share; h++) {
-        const head_rows q_rows = HEAD_ROWS(q, sample, h), dy_rows = SLOPE_ROWS(h);
-        const dropout z =
-            dropout_of(seed, (first_sample + sample) * heads + h, threshold, kept_scale);
-        global const float *mass = ROW(log_mass, sample * heads + h);
-        global const float *mean = ROW(d, sample * heads + h);
-        for (uint query = FIRST_QUERY(begin); query < end; query += TILE) {
-            float4 p[TILE / 8], ds[TILE / 8], flat[CAP_TILE(TILE / 8)];
-            if (STARTS && FIRST_KEY(sample, query) >= begin + 16 * WARPS)
-                break; /* the whole group */
-            load_rows(q_tile, q_rows, query, min((uint)TILE, end - query), scale * LOG2_E);
-            load_rows(dy_tile, dy_rows, query, min((uint)TILE, end - query), 1.0f);
-            barrier(CLK_LOCAL_MEM_FENCE);
-            dot_tile(p, own_k, q_tile);
-            cap_tile(p, flat, cap);
-            bias_tile(p, BIAS_ROWS(sample, h), rows, key_rows, row, query, false);
-            dot_tile(ds, own_v, dy_tile);
-            drop_tile(z, ds, row, query, false);
-            UNROLLED(j, TILE / 8) {
-                const uint first = query + 8 * j + lane % 4 * 2;
-                const uint2 column = min((uint2)(first, first + 1), (uint2)(end - 1));
-                const float2 m = (float2)(mass[column.x], mass[column.y]);
-                const float2 slope = (float2)(mean[column.x], mean[column.y]);
-                p[j] = powers_of_2(p[j] - m.xyxy);
-                ds[j] -= slope.xyxy;
-            }
-            EACH_PRODUCT(p, row, query, value = other < end && (!CAUSAL || past + other >= own_row) &&
-                    (!STARTS || FIRST_KEY(sample, other) <= own_row) ? value : 0.0f;)
-            UNROLLED(j, TILE / 8)
-                ds[j] *= p[j];
-            uncap_tile(ds, flat);
-            drop_tile(z, p, row, query, false);
-            add_tile(sum_v, p, dy_tile, lanes);
-            add_tile(sum_k, ds, q_tile, lanes);
-            barrier(CLK_LOCAL_MEM_FENCE);
-        }
-    }
-#if LENGTHS
-    UNROLLED(n, E / 8) { /* not a factor of 0: a sum may be NaN */
-        sum_k[n].lo = row < some ? sum_k[n].lo : (float2)(0.0f);
-        sum_v[n].lo = row < some ? sum_v[n].lo : (float2)(0.0f);
-        sum_k[n].hi = row + 8 < some ? sum_k[n].hi : (float2)(0.0f);
-        sum_v[n].hi = row + 8 < some ? sum_v[n].hi : (float2)(0.0f);
-    }
-#endif
-    store_rows(HEAD_AT(dv, sample * key_rows, head), dv_ld, row, key_rows, sum_v, (float2)(1.0f));
-    store_rows(HEAD_AT(dk, sample * key_rows, head), dk_ld, row, key_rows, sum_k, (float2)(LN_2));
+    store_rows(HEAD_AT(dq, sample * rows, head), dq_ld, row, queries, sums, p.mass);
 }

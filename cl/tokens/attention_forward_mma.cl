@@ -1,34 +1,66 @@
 /* attention_forward.cl on tensor cores: operands and probabilities are rounded to TF32 or bf16, sums are fp32.
- * attention_mma.clh has the tiles. Group (sample * heads + head) * blocks + block takes 16 queries a warp. */
+ * attention_mma.clh has the tiles. Group (sample * heads + head) * blocks + block takes OWN_ROWS queries a warp. */
 #include "tokens/attention_softmax_mma.clh"
 
 KERNEL_OF(LOCAL) attention_forward_mma(
     ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_OUT(y))
 {
-    local uint4 k_tile[TILE_WORDS4], v_tile[TILE_WORDS4];
+    local uint4 k_tiles[2 * TILE_WORDS4], v_tiles[2 * TILE_WORDS4];
     LANES_LOCAL
     QUERIES_OF_WARP;
+    const float unit = scale * LOG2_E;
     uint4 own[FRAGMENTS];
-    load_fragments(own, HEAD_ROWS(q, sample, head), mine, queries, scale * LOG2_E);
-    float4 sum[E / 8];
+    float4 sum[OWN_SUMS], next[PARTS];
     softmax_rows p = softmax_rows_start();
-    UNROLLED(n, E / 8)
+    UNROLLED(n, OWN_SUMS)
         sum[n] = (float4)(0.0f);
-    for (uint key = FIRST_KEY(sample, begin); key < end; key += TILE) {
-        float4 s[TILE / 8], flat[CAP_TILE(TILE / 8)];
-        load_rows(k_tile, keys, key, min((uint)TILE, end - key), 1.0f);
-        load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
+    load_fragments(own, HEAD_ROWS(q, sample, head), mine, queries);
+    read_rows(next, keys, first, last);
+    write_rows(k_tiles, next);
+    read_rows(next, values, first, last);
+    write_rows(v_tiles, next);
+    uint now = 0;
+    for (uint key = first; key < end; key += TILE) {
+        float4 s[PRODUCTS], flat[CAP_TILE(PRODUCTS)];
+        float2 factor[M_TILES], mass[M_TILES];
+        const bool more = key + TILE < end;
+        const uint then = TILE_WORDS4 - now;
         barrier(CLK_LOCAL_MEM_FENCE);
-        dot_tile(s, own, k_tile);
-        cap_tile(s, flat, cap);
-        bias_tile(s, BIAS_ROWS(sample, head), rows, key_rows, row, key, true);
-        const float2 factor = softmax_rows_add(&p, s, past + row, from, key, some, lanes);
-        UNROLLED(n, E / 8)
-            sum[n] *= factor.xxyy;
-        drop_tile(z, s, row, key, true);
-        add_tile(sum, s, v_tile, lanes);
-        barrier(CLK_LOCAL_MEM_FENCE);
+        if (more)
+            read_rows(next, keys, key + TILE, last);
+        const bool seen = CAUSAL ? key < past + mine + OWN_ROWS : true, needed = of_warp(seen && mine < queries);
+        WHERE(needed) {
+            bool grows = false;
+            do {
+                dot_tile(s, own, k_tiles + now);
+                score_tile(s, unit, flat, cap, BIAS_ROWS(sample, head), rows, key_rows, row, key, true);
+                forget_tile(s, needed);
+                hide_keys(s, past + mine, past + row, from, key, some);
+                if (grows) {
+                    softmax_rows_grow(&p, s, SCORE_UNIT(unit), factor, lanes);
+                    UNROLLED(i, M_TILES) {
+                        p.mass[i] *= factor[i];
+                        UNROLLED(n, E / 8)
+                            sum[AT_TILE(i, n)] *= factor[i].xxyy;
+                    }
+                }
+                grows = softmax_rows_terms(&p, s, SCORE_UNIT(unit), mass, lanes) && !grows;
+            } while (grows);
+            UNROLLED(i, M_TILES)
+                p.mass[i] += mass[i];
+            drop_tile(z, s, row, key, true);
+        }
+        if (more) {
+            write_rows(k_tiles + then, next);
+            read_rows(next, values, key + TILE, last);
+        }
+        WHERE(needed)
+            add_tile(sum, s, 1, v_tiles + now, lanes);
+        if (more)
+            write_rows(v_tiles + then, next);
+        now = then;
     }
-    const float2 mass = softmax_rows_mass(&p, end, lanes);
-    store_rows(HEAD_AT(y, sample * queries, head), y_ld, row, queries, sum, 1.0f / mass);
+    UNROLLED(i, M_TILES)
+        p.mass[i] = 1.0f / softmax_rows_mass(p.mass[i], end, lanes);
+    store_rows(HEAD_AT(y, sample * queries, head), y_ld, row, queries, sum, p.mass);
 }

@@ -30,7 +30,7 @@ static const clprune__kernel_def forward_mma_kernel = {
 static const clprune__kernel_def queries_mma_kernel = {
     "tokens/attention_backward_mma.cl", "attention_backward_queries_mma"};
 static const clprune__kernel_def keys_mma_kernel = {
-    "tokens/attention_backward_mma.cl", "attention_backward_keys_mma"};
+    "tokens/attention_backward_keys_mma.cl", "attention_backward_keys_mma"};
 
 enum { MOST_COLS = 512, MOST_ROWS = INT32_MAX };
 enum { MOST_WHOLE = 1024 }; /* keys: scores of a block of queries take 256 KiB */
@@ -165,24 +165,49 @@ static size_t whole_rows(const clprune_context *context, const clprune_attention
     return context->kernels == CLPRUNE_KERNELS_VECTOR && fits ? room : 0;
 }
 
-/* Tensor cores: a group's work-items, 32 for each 16 of its rows. */
-enum { MMA_LOCAL = 128, MMA_BLOCK = MMA_LOCAL / 2 };
+/* On tensor cores: the rows of the other side that lie in local memory at once, 0 where attention
+ * stays in fp32; the 16s of rows that a warp owns; a group's work-items, 32 a warp. */
+typedef struct mma_shape {
+    size_t tile, own, local;
+} mma_shape;
 
-/* The rows of the other side that lie in local memory on tensor cores, for the kernels along
- * queries; the one along keys, which has two sums, takes half of them for the registers' sake. 0:
- * attention stays in fp32. */
-static size_t mma_rows(const clprune_context *context, const clprune_attention_desc *desc)
+/* Whether the kernels' 32 bits are enough: for rows of all heads, and bytes of a stride. */
+static bool is_small(const clprune_attention_desc *desc, const all_rows *rows,
+    const clprune__operand *operands, size_t count)
 {
-    enum { MOST = 128, FEW = 64, PAD = 4 };
+    const uint64_t most = rows->queries > rows->keys ? rows->queries : rows->keys;
+    bool small = most < ((uint64_t)1 << 32) / desc->heads && desc->bias.ld < (uint64_t)1 << 30;
+    for (size_t i = 0; i < count; i++)
+        small = small && operands[i].mat.ld < (uint64_t)1 << 30;
+    return small;
+}
+
+/* Registers limit them: backward passes have two sums. Wide heads have more warps for the reads of
+ * a tile, which go through registers. `operands`: those that are read. */
+static mma_shape mma_of(const clprune_context *context, const clprune_attention_desc *desc,
+    const all_rows *rows, const clprune__operand *operands, size_t count, bool backward)
+{
+    enum { MOST = 128, FEW = 64, LOCAL = 128, PAD = 4, TILES = 4 };
+    const mma_shape none = {0, 0, 0};
     const bool bf16 = context->ops->precision == CLPRUNE_PRECISION_BF16;
-    if (context->kernels == CLPRUNE_KERNELS_VECTOR || !clprune__uses_mma(context) ||
-        desc->cols % 16 != 0 || desc->cols > (bf16 ? MOST : FEW) ||
-        context->facts.max_work_group < MMA_LOCAL)
-        return 0;
-    const size_t rows = desc->cols > FEW ? 32 : 64, words = bf16 ? desc->cols / 2 : desc->cols;
-    const size_t exchanged = context->ops->mma_emulated ? 5 * MMA_LOCAL : 0;
-    const size_t bytes = (2 * rows * (words + PAD) + exchanged) * sizeof(cl_uint);
-    return bytes <= context->facts.local_memory ? rows : 0;
+    const size_t e = desc->cols;
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR || !clprune__uses_mma(context) || e % 16 != 0 ||
+        e > (bf16 ? MOST : FEW) || !is_small(desc, rows, operands, count))
+        return none;
+    mma_shape shape = {32, 1, LOCAL};
+    if (backward && e > FEW)
+        shape = (mma_shape){16, 1, 2 * LOCAL};
+    else if (!backward && bf16 && e <= FEW && e >= 32 && desc->queries > LOCAL / 2)
+        shape = (mma_shape){48, 2, LOCAL};
+    else if (!backward && bf16 && e <= FEW)
+        shape = (mma_shape){64, 1, LOCAL};
+    const size_t words = bf16 ? e / 2 : e, statistics = backward ? 4 * shape.tile : 0;
+    const size_t exchanged = context->ops->mma_emulated ? 5 * shape.local : 0;
+    const size_t bytes =
+        (TILES * shape.tile * (words + PAD) + exchanged + statistics) * sizeof(cl_uint);
+    const bool fits =
+        bytes <= context->facts.local_memory && shape.local <= context->facts.max_work_group;
+    return fits ? shape : none;
 }
 
 /* A causal query sees the keys up to its own. */
@@ -197,7 +222,7 @@ static double score_product(const clprune_attention_desc *desc)
  * one, as it has where 16 do not fit local memory. `tiles`: matrices of a group there; `rows`: that
  * work-items own. */
 static plan make_plan(const clprune_context *context, const clprune_attention_desc *desc,
-    size_t tiles, size_t rows, size_t whole, size_t mma)
+    size_t tiles, size_t rows, size_t whole, mma_shape mma)
 {
     const size_t fit = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30) /
                        (tiles * desc->cols * sizeof(float)); /* lanes */
@@ -207,16 +232,16 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
     size_t local = vector ? 1 : clprune__group_size(context, 64);
     while (local > 1 && local > fit)
         local /= 2;
-    if (mma > 0)
-        local = MMA_LOCAL;
+    if (mma.tile > 0)
+        local = mma.local;
     plan p = {.rows = desc->rows,
         .keys = desc->keys,
         .past = desc->past,
         .queries = desc->queries,
         .heads = desc->heads,
         .share = desc->heads / desc->kv_heads,
-        .lanes = mma > 0 ? MMA_BLOCK : local * width * vectors,
-        .mma = mma > 0,
+        .lanes = mma.tile > 0 ? local / 2 * mma.own : local * width * vectors,
+        .mma = mma.tile > 0,
         .local = local,
         .scale = 1.0f / sqrtf((float)desc->cols),
         .cap = desc->cap,
@@ -235,7 +260,7 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
     clprune__define(&p.defines, "QV", vectors);
     clprune__define(&p.defines, "E", desc->cols);
     clprune__define(&p.defines, "KT", vector ? 8 : 4);
-    clprune__define(&p.defines, "TILE", mma > 0 ? mma : whole > 0 ? whole : vector ? 64 : 8);
+    clprune__define(&p.defines, "TILE", p.mma ? mma.tile : whole > 0 ? whole : vector ? 64 : 8);
     clprune__define(&p.defines, "WHOLE", whole > 0);
     clprune__define(&p.defines, "ET", power_in(desc->cols));
     clprune__define(&p.defines, "CAUSAL", desc->causal);
@@ -244,8 +269,8 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
     clprune__define(&p.defines, "STARTS", desc->starts.buffer != NULL);
     clprune__define(&p.defines, "BIAS", p.biases > 0);
     clprune__define(&p.defines, "CAP", desc->cap > 0);
-    if (mma > 0)
-        clprune__mma_defines(context, 1, 2, &p.defines);
+    if (p.mma)
+        clprune__mma_defines(context, mma.own, 2, &p.defines);
     return p;
 }
 
@@ -335,7 +360,8 @@ clprune_status clprune_attention_forward(clprune_context *context,
         {"k", k, in.rows.keys, in.kv_cols}, {"v", v, in.rows.keys, in.kv_cols}, in.lengths,
         in.starts, in.bias, {"y", y, batch * d.queries, in.cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
-    plan p = make_plan(context, &d, 1, d.rows, 0, mma_rows(context, &d));
+    const mma_shape mma = mma_of(context, &d, &in.rows, operands, LENGTHS, false);
+    plan p = make_plan(context, &d, 1, d.rows, 0, mma);
     define_quads(&p, LENGTHS, operands);
     clprune__launch launch;
     TRY(begin(context, p.mma ? &forward_mma_kernel : &forward_kernel, &p, q, &launch));
@@ -366,9 +392,9 @@ clprune_status clprune_attention_backward(clprune_context *context,
     if (d.queries < d.rows)
         TRY(clprune__mat_fill(context, 0.0f, dq, NULL));
     const size_t whole = whole_rows(context, &d);
-    const size_t mma = mma_rows(context, &d);
+    const mma_shape mma = mma_of(context, &d, &in.rows, operands, LENGTHS, true);
     plan p = make_plan(context, &d, 2, d.rows, whole, mma),
-         of_keys = make_plan(context, &d, 2, d.keys, 0, mma / 2);
+         of_keys = make_plan(context, &d, 2, d.keys, 0, mma);
     define_quads(&p, LENGTHS, operands);
     define_quads(&of_keys, LENGTHS, operands);
     clprune__launch launch;
@@ -440,7 +466,7 @@ clprune_status clprune_attention_backward_bias(clprune_context *context,
     TRY(clprune__check_operands(context, operands, DBIAS, ALL));
     if (in.rows.queries == 0)
         return clprune_mat_fill(context, 0.0f, dbias, event);
-    const plan p = make_plan(context, &d, 2, d.rows, 0, 0);
+    const plan p = make_plan(context, &d, 2, d.rows, 0, (mma_shape){0, 0, 0});
     const size_t slices = bias_slices(&p, batch);
     clprune_mat partial;
     size_t all;
