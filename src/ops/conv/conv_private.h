@@ -133,6 +133,11 @@ clprune_status clprune__conv_finish_source(clprune_context *context, const clpru
 clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
     size_t vectors, bool taps_first, size_t zeros, clprune__region *packed);
 
+/* The weights of a product as rows for conv_tiled.cl: n x (taps * k), with zeros up to a multiple of
+ * `multiple`. job->w itself where it lies so, else a copy in scratch. */
+clprune_status clprune__conv_weight_rows(
+    clprune_context *context, const clprune__conv_gather *job, size_t multiple, clprune_mat *rows);
+
 /* conv_strip_vector.cl, where a strip of the source fits local memory, ... */
 bool clprune__conv_strips(const clprune_context *context, const clprune__conv_gather *job);
 clprune_status clprune__conv_gather_strip(
