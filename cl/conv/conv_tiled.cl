@@ -29,10 +29,8 @@
 #if !defined(FV) || !defined(TV) || !defined(TAPS)
 #error "conv_tiled.cl needs FV, TV and TAPS"
 #endif
-#define PARTS         (4 / FV) /* of four terms, which lie in taps of their own */
-#define ROW_BIT(i)    (0x10000u << (i))
-#define COLUMN_BIT(j) (1u << (j))
-#define NO_TAP        0x80000000u /* a bit that no pixel has */
+#define PARTS  (4 / FV)    /* of four terms, which lie in taps of their own */
+#define NO_TAP 0x80000000u /* a bit that no pixel has */
 
 /* A term of the sum. */
 typedef struct term {
@@ -93,7 +91,7 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
         const uint i = t / taps_x, j = t % taps_x;
         const long offset = (long)((int)i * tap_step_y) * source_width + (int)j * tap_step_x;
         tap_table[t] = (uint4)(
-            as_uint2(offset * (long)(from_ld * sizeof(float))), ROW_BIT(i) | COLUMN_BIT(j), 0);
+            as_uint2(offset * (long)(from_ld * sizeof(float))), TAP_BITS(i, j), 0);
     }
     if (id == 0)
         tap_table[taps] = (uint4)(0, 0, NO_TAP, 0);
@@ -101,11 +99,8 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
     for (uint r = id; r < A_TILE; r += LOCAL) {
         const pixel p = pixel_after(first, min(r, last_row), grid_height, grid_width);
         const int y = (int)(p.u * step_y) + first_y, x = (int)(p.v * step_x) + first_x;
-        uint inside = 0;
-        for (uint i = 0; i * taps_x < taps; i++)
-            inside |= (uint)(y + (int)i * tap_step_y) < source_height ? ROW_BIT(i) : 0;
-        for (uint j = 0; j < taps_x; j++)
-            inside |= (uint)(x + (int)j * tap_step_x) < source_width ? COLUMN_BIT(j) : 0;
+        const uint inside = reached(y, taps_x > 0 ? taps / taps_x : 0, tap_step_y, source_height) << 16 |
+                            reached(x, taps_x, tap_step_x, source_width);
         const long offset = ((long)(p.image * source_height) + y) * source_width + x;
         row_table[r] = (uint4)(as_uint2(offset * (long)from_ld), inside, 0);
     }
