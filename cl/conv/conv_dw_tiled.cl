@@ -1,19 +1,22 @@
 /* Weight gradient of a convolution for GPUs: partial sums over result pixels of dy^T * (source under each tap).
  *
- *     partial[split][P][m][i] = sum over the result pixels r of `split` of dy[r][P * TILE + i] * a[r][m]
- *     a[r][t * C + c]         = x[source(r, t)][c], zeros outside of the image
+ *     partial[split][P][t * C + c][i] = sum over the result pixels r of `split` of
+ *                                       dy[r][P * TILE + i] * x[source(r, t)][c]
  *
- * with source(r, t) as in conv_dw_vector.cl; r counts the result pixels of all images. Taps and channels are one
- * outer size, so few channels waste little:
+ * with source(r, t) as in conv_dw_vector.cl, zeros outside of the image; r counts the result pixels of all images.
+ * Slices of channels under all taps are the rows m of the product, so few channels waste little, and what one tap
+ * read of x is read by the next one from the first-level cache:
  *
- *                 tap 0        tap 1        tap 2               panel P of dy
- *            +------------+------------+------------+- ...    +------------+
- *       a[r] | C channels | C channels | C channels |    dy[r]| TILE       |   DEPTH pixels r a step
- *            +----------|-+--------|---+------|-----+- ...    +------------+
- *              group 0    group 1    group 2: A_TILE terms
+ *      m:    slice 0: tap 0     tap 1     ...     slice 1: tap 0     tap 1
+ *            +--------------+---------+- ... -+------------------+---------+- ...     +------------+
+ *         r  | channels 0.. | 0..     |       | channels slice.. | slice.. |       dy | TILE       |
+ *            +-----------|--+--------|+------ +-|----------------+|--------+- ...     +------------+
+ *               group 0    group 1      group 2: A_TILE rows       DEPTH pixels r a step
  *
- * Group (G * panels + P, split), panels = ceil(outputs / TILE), computes the terms from G * A_TILE on; gemm_tile.clh
- * has the tiles. Split s takes pixels [s * run, (s + 1) * run), run at most 2^30. A work-item reads four terms, whose
+ *      m = (c / slice * taps + t) * slice + c % slice; slice divides C, and XV divides slice
+ *
+ * Group (G * panels + P, split), panels = ceil(outputs / TILE), computes the rows from G * A_TILE on; gemm_tile.clh
+ * has the tiles. Split s takes pixels [s * run, (s + 1) * run), run at most 2^30. A work-item reads four rows, whose
  * taps do not change. A ring in local memory has the pixels of the next steps: where each lies in x without a tap, and
  * a bit for each tap row and tap column that stays inside the image. Half the work-items write half of the ring as soon
  * as that was read.
@@ -30,17 +33,25 @@
 #if !defined(XV) || !defined(DYV)
 #error "conv_dw_tiled.cl needs XV and DYV"
 #endif
-#define PARTS (4 / XV) /* of four terms, which lie in taps of their own */
+#define PARTS (4 / XV) /* of four rows, which lie in taps of their own */
 #define RING  LOCAL    /* pixels */
 #if RING % (2 * DEPTH) != 0
 #error "a ring has two halves of whole steps"
 #endif
 
-/* A term of x: its bits; and where it lies relative to a pixel, in pixels, or without codes with its channel, in bytes. */
-typedef struct term {
+/* A row of the product: its tap's bits, its channel, and where it lies relative to a pixel of x: in bytes, or of
+ * codes in pixels, without the channel. */
+typedef struct source {
     uint bits, c;
     long offset;
-} term;
+} source;
+
+/* Tap and channel of row m. */
+static inline uint2 tap_and_channel(const uint m, const uint taps, const uint slice)
+{
+    const uint row = m / slice;
+    return (uint2)(row % taps, row / taps * slice + m % slice);
+}
 
 #ifdef BITS
 #define CONV_DW_TILED  conv_dw_tiled_quantised
@@ -81,9 +92,9 @@ static inline uint4 place_of(const pixel first, const uint i, const uint count, 
     UNROLLED(i, READS(A_TILE)) {                                                                   \
         const uint4 place = ring[r % RING + ACROSS_K(A_TILE, i)];                                  \
         UNROLLED(part, PARTS) {                                                                    \
-            const bool inside = (terms[part].bits & ~place.z) == 0;                                \
+            const bool inside = (sources[part].bits & ~place.z) == 0;                                \
             const float4 value =                                                                   \
-                inside ? READ_X(terms[part], as_ulong(place.xy)) : (float4)(0.0f);                 \
+                inside ? READ_X(sources[part], as_ulong(place.xy)) : (float4)(0.0f);                 \
             if (XV == 4)                                                                           \
                 a_read[i] = value;                                                                 \
             else                                                                                   \
@@ -98,14 +109,14 @@ static inline uint4 place_of(const pixel first, const uint i, const uint count, 
     dy_row += DEPTH * dy_ld
 
 KERNEL_OF(LOCAL) CONV_DW_TILED(const ulong batch, const uint channels, const uint outputs,
-    LAYER_PARAMETERS, const ulong run, X_IN, MAT_IN_RESTRICT(dy), REGION_OUT(float, partial))
+    LAYER_PARAMETERS, const uint slice, const ulong run, X_IN, MAT_IN_RESTRICT(dy), REGION_OUT(float, partial))
 {
     DECLARE_TILES
     local uint4 ring[RING];
     const uint id = (uint)get_local_id(0);
     const uint panels = (outputs - 1) / TILE + 1, panel = (uint)get_group_id(0) % panels;
-    const ulong inner = (ulong)taps * channels, first_term = get_group_id(0) / panels * A_TILE;
-    const uint last_term = (uint)min((ulong)(A_TILE - 1), inner - 1 - first_term);
+    const uint first_m = (uint)get_group_id(0) / panels * A_TILE;
+    const uint last_row = min((uint)A_TILE - 1, taps * channels - 1 - first_m);
     const uint output = min(panel * TILE + ACROSS_X(TILE), outputs - DYV); /* columns beyond are not used */
     const layer a = LAYER;
 #ifdef BITS
@@ -117,24 +128,24 @@ KERNEL_OF(LOCAL) CONV_DW_TILED(const ulong batch, const uint channels, const uin
     const uint count = (uint)min(run, batch * height * width - begin);
     const pixel first = pixel_of(begin, height, width);
     ring[id] = place_of(first, id, count, a, PIXEL);
-    term terms[PARTS];
-    const uint first_tap = (uint)(first_term / channels), first_channel = (uint)(first_term % channels);
+    source sources[PARTS];
     UNROLLED(part, PARTS) {
-        const uint m = first_channel + min(ACROSS_X(A_TILE) + part, last_term + 1 - XV);
-        const uint t = first_tap + m / channels, c = m % channels;
-        const int2 shift = shift_of(a, t);
-        terms[part].bits = TAP_BITS(t / kernel_width, t % kernel_width);
-        terms[part].c = c;
-        terms[part].offset =
-            ((long)shift.y * image_width + shift.x) * (long)PIXEL + (long)(c * CHANNEL_OFFSET);
+        const uint2 tc = tap_and_channel(first_m + min(ACROSS_X(A_TILE) + part, last_row + 1 - XV), taps, slice);
+        const int2 shift = shift_of(a, tc.x);
+        sources[part].bits = TAP_BITS(tc.x / kernel_width, tc.x % kernel_width);
+        sources[part].c = tc.y;
+        sources[part].offset =
+            ((long)shift.y * image_width + shift.x) * (long)PIXEL + (long)(tc.y * CHANNEL_OFFSET);
     }
     global const float *dy_row = ROW(dy, begin + ACROSS_K(TILE, 0)) + output;
     barrier(CLK_LOCAL_MEM_FENCE);
     SUM_TILES(0ul, count, DEPTH, false, false)
-    global float *to = partial + partial_offset +
-                       ((get_group_id(1) * panels + panel) * inner + first_term) * TILE;
+    partial += partial_offset + (get_group_id(1) * panels + panel) * taps * channels * TILE;
     UNROLLED(r, RESULTS)
-        if (RESULT_ROW(r) <= last_term)
+        if (RESULT_ROW(r) <= last_row) {
+            const uint2 tc = tap_and_channel(first_m + RESULT_ROW(r), taps, slice);
+            global float *to = partial + ((ulong)tc.x * channels + tc.y) * TILE;
             UNROLLED(h, RESULT_PARTS)
-                *(global result_vector *)(to + RESULT_ROW(r) * TILE + RESULT_COLUMN(h)) = get_result(sum, r, h);
+                *(global result_vector *)(to + RESULT_COLUMN(h)) = get_result(sum, r, h);
+        }
 }

@@ -10,9 +10,12 @@
  *         +-------|----+--|---------|------------+- ... -+---+    of one tap or of several
  *           step 0  step 1   step 2
  *
+ * With SLICED the sum runs over slices of as many channels, and for each over the taps, so that taps read again what is
+ * still in the first-level cache; a step then has one tap, and i still counts the columns of w.
+ *
  * source(r, t) begins at pixel(r) + tap(t). The taps lie in a table; a row of the
- * tile has pixel(r), and a bit for each tap row and tap column that it reaches inside the image. With four terms of
- * the row, a work-item steps from tap to tap without divisions.
+ * tile has pixel(r), and a bit for each tap row and tap column that it reaches inside the image. With its terms
+ * of the row, a work-item steps from tap to tap without divisions.
  *
  * Group I * panels + J, panels = ceil(n / TILE), computes A_TILE grid pixels from I * A_TILE on, in TILE channels
  * from J * TILE on; one dimension, because some GPUs take at most 65535 groups along the others. gemm_tile.clh
@@ -21,13 +24,14 @@
  * Local memory: 2 * (TILE_SIZE(A_TILE) + TILE_SIZE(TILE)) + TAPS + 1 vectors of 16 bytes.
  * TAPS    at least `taps`, in at most 15 rows of at most 16
  * FV      4: rows of `from` begin at multiples of 16 bytes, and k is a multiple of 4; else 1
+ * SLICED  0, or with FV 4 a multiple of DEPTH that divides k
  * TV      4: so do those of `to`, and the bias, and n is one; else 1
  * w begins at a multiple of 16 bytes and so do its rows, of at least `inner` elements. */
 #include "conv/gather.clh"
 #include "conv/pixels.clh"
 #include "tiles/gemm_tile.clh"
-#if !defined(FV) || !defined(TV) || !defined(TAPS)
-#error "conv_tiled.cl needs FV, TV and TAPS"
+#if !defined(FV) || !defined(TV) || !defined(TAPS) || !defined(SLICED)
+#error "conv_tiled.cl needs FV, TV, TAPS and SLICED"
 #endif
 #define PARTS  (4 / FV)    /* of four terms, which lie in taps of their own */
 #define NO_TAP 0x80000000u /* a bit that no pixel has */
@@ -37,6 +41,19 @@ typedef struct term {
     uint tap, c;
 } term;
 
+#if SLICED
+/* The step behind: the next DEPTH channels of the slice, else the next tap's, else the next slice. */
+static inline term advance(term at, const uint taps)
+{
+    at.c += DEPTH;
+    if (at.c % SLICED == 0) {
+        at.tap++;
+        at.c -= at.tap < taps ? SLICED : 0;
+        at.tap = at.tap < taps ? at.tap : 0;
+    }
+    return at;
+}
+#else
 /* The term DEPTH = by.tap * k + by.c behind. */
 static inline term advance(const term at, const term by, const uint k)
 {
@@ -44,6 +61,7 @@ static inline term advance(const term at, const term by, const uint k)
     const term next = {at.tap + by.tap + beyond, beyond ? c - k : c};
     return next;
 }
+#endif
 
 /* The source of each row of the tile under one tap: `part` of vector v. */
 static inline void read_rows(float4 *read, const uint v, const uint part, const uint4 tap, const uint c,
@@ -61,6 +79,14 @@ static inline void read_rows(float4 *read, const uint v, const uint part, const 
     }
 }
 
+#if SLICED
+#define READ(step)                                                                                 \
+    const uint4 tap = tap_table[next.tap];                                                         \
+    UNROLLED(v, ALONG_VECTORS(A_TILE))                                                             \
+        read_rows(a_read, v, 0, tap, next.c + ALONG_K(A_TILE, v), pixels, reach);                  \
+    READ_WEIGHTS((ulong)next.tap * k + next.c);                                                    \
+    next = advance(next, taps)
+#else
 #define READ(step)                                                                                 \
     UNROLLED(v, ALONG_VECTORS(A_TILE))                                                             \
         UNROLLED(part, PARTS) {                                                                    \
@@ -68,10 +94,13 @@ static inline void read_rows(float4 *read, const uint v, const uint part, const 
             read_rows(a_read, v, part, tap_table[min(at->tap, taps)], at->c, pixels, reach);       \
             *at = advance(*at, by, k);                                                             \
         }                                                                                          \
+    READ_WEIGHTS(step)
+#endif
+#define READ_WEIGHTS(from)                                                                         \
     UNROLLED(s, ALONG_ROWS(TILE))                                                                  \
         UNROLLED(v, ALONG_VECTORS(TILE))                                                           \
             b_read[s * ALONG_VECTORS(TILE) + v] =                                                  \
-                *(global const float4 *)(weights[s] + (step) + ALONG_K(TILE, v));
+                *(global const float4 *)(weights[s] + (from) + ALONG_K(TILE, v))
 
 KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, const uint taps,
     const ulong inner, GATHER_PARAMETERS, const float beta, const uint has_bias,
@@ -115,6 +144,9 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
     }
     UNROLLED(s, ALONG_ROWS(TILE))
         weights[s] = ROW(w, min(first_column + ALONG_ROW(TILE, s), n - 1));
+#if SLICED
+    term next = {0, 0}; /* to read */
+#else
     const term by = {DEPTH / k, DEPTH % k};
     term next[ALONG_VECTORS(A_TILE) * PARTS]; /* to read */
     UNROLLED(v, ALONG_VECTORS(A_TILE))
@@ -122,6 +154,7 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
             const uint i = ALONG_K(A_TILE, v) + part;
             next[v * PARTS + part] = (term){i / k, i % k};
         }
+#endif
     barrier(CLK_LOCAL_MEM_FENCE); /* the table of rows is read */
     if (inner > 0) {
         SUM_TILES(0ul, inner, DEPTH, true, true)

@@ -18,7 +18,7 @@ static const clprune__kernel_def conv_dw_pooled_tiled_kernel = {
 
 /* Of a split's pixels, counted in 31 bits; of taps along an axis, a bit each in a half of a word.
  */
-enum { LONGEST_RUN = 1 << 30, MOST_TAPS = 16 };
+enum { LONGEST_RUN = 1 << 30, MOST_TAPS = 16, SLICE = 16 };
 
 bool clprune__conv_dw_tiled_flattens(const clprune__conv *conv)
 {
@@ -72,8 +72,8 @@ clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__c
     clprune__arg_uint(&launch, (uint32_t)conv->in);
     clprune__arg_uint(&launch, (uint32_t)conv->out);
     clprune__arg_conv(&launch, conv);
-    if (pooled)
-        clprune__arg_uint(&launch, (uint32_t)from->cell);
+    const size_t slice = conv->in % SLICE == 0 ? SLICE : conv->in;
+    clprune__arg_uint(&launch, (uint32_t)(pooled ? from->cell : slice));
     clprune__arg_ulong(&launch, run);
     if (from->q != NULL)
         clprune__arg_quantised(&launch, from->q);

@@ -9,8 +9,8 @@
 static const clprune__kernel_def conv_tiled_kernel = {"conv/conv_tiled.cl", "conv_tiled"};
 
 /* The taps of a launch, whose pixels have a bit for each row and column of them, and the sizes of
- * its table: a program each. */
-enum { TAP_ROWS = 15, TAP_COLS = 16, FEW_TAPS = 16, SOME_TAPS = 64 };
+ * its table: a program each. Channels of a slice: those of a line of the cache. */
+enum { TAP_ROWS = 15, TAP_COLS = 16, FEW_TAPS = 16, SOME_TAPS = 64, SLICE = 32 };
 
 static clprune_status multiply(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
@@ -29,7 +29,9 @@ static clprune_status multiply(
         clprune__conv_row_vector(job->to, job->n) == 4 && (!bias || job->bias.offset % 4 == 0);
     clprune__defines defines = {0};
     clprune__gemm_tile_defines(context, &defines);
-    clprune__define(&defines, "FV", clprune__conv_row_vector(job->from, job->k));
+    const size_t from_vector = clprune__conv_row_vector(job->from, job->k);
+    clprune__define(&defines, "FV", from_vector);
+    clprune__define(&defines, "SLICED", from_vector == 4 && job->k % SLICE == 0 ? SLICE : 0);
     clprune__define(&defines, "TV", vectors ? 4 : 1);
     clprune__define(&defines, "TAPS",
         taps <= FEW_TAPS    ? FEW_TAPS
