@@ -13,7 +13,7 @@
  *            +-----------|--+--------|+------ +-|----------------+|--------+- ...     +------------+
  *               group 0    group 1      group 2: A_TILE rows       DEPTH pixels r a step
  *
- *      m = (c / slice * taps + t) * slice + c % slice; slice divides C, and XV divides slice
+ *      m = (c / slice * taps + t) * slice + c % slice; slice divides C, and XV divides slice; all rows are below 2^31
  *
  * Group (G * panels + P, split), panels = ceil(outputs / TILE), computes the rows from G * A_TILE on; gemm_tile.clh
  * has the tiles. Split s takes pixels [s * run, (s + 1) * run), run at most 2^30. A work-item reads four rows, whose

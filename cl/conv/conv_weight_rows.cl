@@ -2,8 +2,9 @@
  *
  *     to[j][t * k + c] = w[j][tap(t) * k + c], with BACK w[c][tap(t) * n + j]; 0 from taps * k on
  *
- * tap(t) as in conv_vector.cl. Group (i, j) writes 32 columns from 32 i on of 32 rows from 32 j on, by way of a
- * tile in local memory: with BACK, columns of it are read, and rows written. Local memory: 4224 bytes. BACK: 0 or 1. */
+ * tap(t) as in conv_vector.cl. Group j * ceil(to_ld / 32) + i writes 32 columns from 32 i on of 32 rows from 32 j on, by
+ * way of a tile in local memory: with BACK, columns of it are read, and rows written. Local memory: 4224 bytes. BACK: 0
+ * or 1. */
 #include "prelude/common.clh"
 #if !defined(BACK)
 #error "conv_weight_rows.cl needs BACK"
@@ -16,15 +17,16 @@ KERNEL_OF(LOCAL) conv_weight_rows(const uint n, const uint k, const ulong terms,
     const uint weight_step_x, MAT_IN_RESTRICT(w), MAT_OUT_RESTRICT(to))
 {
     local float tile[SIDE * (SIDE + 1)];
-    const ulong first_term = get_group_id(0) * SIDE;
-    const uint first = (uint)get_group_id(1) * SIDE;
+    const uint group = (uint)get_group_id(0), across = (uint)((to_ld + SIDE - 1) / SIDE);
+    const ulong first_term = (ulong)(group % across) * SIDE;
+    const uint first = group / across * SIDE;
+    const uint first_tap = (uint)(first_term / k), first_channel = (uint)(first_term % k);
     for (uint i = (uint)get_local_id(0); i < SIDE * SIDE; i += LOCAL) {
         const uint slow = i / SIDE, fast = i % SIDE;
         const uint row = BACK ? fast : slow, column = BACK ? slow : fast, j = first + row;
-        const ulong term = first_term + column;
         float value = 0.0f;
-        if (j < n && term < terms) {
-            const uint t = (uint)(term / k), c = (uint)(term - (ulong)t * k);
+        if (j < n && first_term + column < terms) {
+            const uint behind = first_channel + column, t = first_tap + behind / k, c = behind % k;
             const ulong tap = (ulong)(weight_y + t / taps_x * weight_step_y) * kernel_width + weight_x +
                               t % taps_x * weight_step_x;
             value = BACK ? AT(w, c, tap * n + j) : AT(w, j, tap * k + c);

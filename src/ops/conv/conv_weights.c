@@ -62,9 +62,8 @@ clprune_status clprune__conv_weight_rows(
         return CLPRUNE_SUCCESS;
     const size_t pitch = clprune__round_up(terms, multiple);
     TRY(clprune__scratch_mat(context, job->n, pitch, rows));
-    const size_t local[2] = {LOCAL, 1};
-    const size_t global[2] = {
-        clprune__ceil_div(pitch, SIDE) * LOCAL, clprune__ceil_div(job->n, SIDE)};
+    const size_t local = LOCAL;
+    const size_t global = clprune__ceil_div(pitch, SIDE) * clprune__ceil_div(job->n, SIDE) * local;
     clprune__defines defines = {0};
     clprune__define(&defines, "BACK", job->back);
     clprune__launch launch;
@@ -75,5 +74,5 @@ clprune_status clprune__conv_weight_rows(
     clprune__arg_uint(&launch, (uint32_t)job->taps.width);
     clprune__arg_gather_weights(&launch, job);
     ARG_MATS(&launch, job->w, *rows);
-    return clprune__launch_enqueue(&launch, 2, global, local, NULL);
+    return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
