@@ -48,6 +48,7 @@ static const conv_row rows[] = {
         true},
     {"more outputs than a panel is deep", {1, 64, 700, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
         true},
+    {"more taps than bits", {1, 3, 20, 6, 7, {17, 18}, {1, 1}, {6, 6}, {1, 1}, 0, 0}, true},
     {"slices of channels", {1, 64, 32, 3, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true, true},
     {"3x3 stride 2, many images", {18, 20, 24, 5, 6, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, true},
     {"more channels than a strip is deep", {1, 700, 16, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
