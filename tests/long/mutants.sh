@@ -131,7 +131,6 @@ mutant test_conv2d conv_vector.cl 'p.images = min(grid.block, grid.batch - p.fir
 mutant test_conv2d conv_vector.cl '    p.first += p.images;' ';'
 mutant test_conv2d conv_weights.cl 't / taps_x * weight_step_y' 't / taps_x'
 mutant test_conv2d conv_tiled.cl 'c >= k ? 1' 'c > k ? 1'
-mutant test_conv2d conv_tiled.cl 'min(at->tap, taps)' 'min(at->tap, taps - 1)'
 mutant test_conv2d conv_weight_rows.cl 't % taps_x * weight_step_x' 't % taps_x'
 mutant test_conv2d gather.clh 'v * g.spread_x + g.shift_x' 'v * g.spread_x'
 mutant test_conv2d layer.clh '(first + stride - 1) / stride' 'first / stride'
