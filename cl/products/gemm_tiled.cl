@@ -21,30 +21,55 @@
  * Local memory: 2 * (TILE_SIZE(A_TILE) + TILE_SIZE(TILE)) * 16 bytes. AV, BV, CV 4: rows of that operand begin at multiples
  * of 16 bytes and have a multiple of 4 elements; else 1. */
 #include "tiles/gemm_tile.clh"
+#include "products/gemm_result.clh"
 #include "prelude/quantise.clh"
 #if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS) || !defined(AV) || \
     !defined(BV) || !defined(CV)
 #error "gemm_tiled.cl needs TRANSPOSE_A, TRANSPOSE_B, BIAS, AV, BV and CV"
 #endif
 
+#ifndef A_BF16
+#define A_BF16 0
+#endif
+#if A_BF16
+typedef ushort a_element;
+#else
+typedef float a_element;
+#endif
+
+/* read_four of p[at ..], floats or `bf16`; of these, vector = 4 aligns to 8 bytes. */
+static inline float4 read_four_of(
+    const bool bf16, global const void *p, const ulong at, const ulong left, const uint vector)
+{
+    if (!bf16)
+        return read_four((global const float *)p + at, left, vector);
+    global const ushort *from = (global const ushort *)p + at;
+    ushort4 four = (ushort4)(0);
+    if (left > 0 && vector == 4)
+        four = *(global const ushort4 *)from;
+    else if (left > 0)
+        four = (ushort4)(from[0], left > 1 ? from[1] : 0, left > 2 ? from[2] : 0, left > 3 ? from[3] : 0);
+    return as_float4((uint4)(four.x, four.y, four.z, four.w) << 16);
+}
+
 /* Reads a work-item's part of a tile, from k on: of an operand whose rows run `along` the inner size, or
  * across it. `count`: its rows or columns. */
-static inline void read_tile(const bool along, const uint width, global const float *from, const ulong ld,
+static inline void read_tile(const bool bf16, const bool along, const uint width, global const void *from, const ulong ld,
     const ulong first, const ulong count, const ulong k, const ulong inner, const uint vector, float4 *read)
 {
     if (along) {
         UNROLLED(i, ALONG_ROWS(width))
             UNROLLED(v, ALONG_VECTORS(width)) {
                 const ulong at = k + ALONG_K(width, v);
-                read[i * ALONG_VECTORS(width) + v] = read_four(
-                    from + min(first + ALONG_ROW(width, i), count - 1) * ld + at, LEFT(inner, at), vector);
+                read[i * ALONG_VECTORS(width) + v] = read_four_of(
+                    bf16, from, min(first + ALONG_ROW(width, i), count - 1) * ld + at, LEFT(inner, at), vector);
             }
         return;
     }
     const ulong column = min(first + ACROSS_X(width), count);
     UNROLLED(i, READS(width)) {
         const ulong row = k + ACROSS_K(width, i);
-        read[i] = read_four(from + row * ld + column, row < inner ? count - column : 0, vector);
+        read[i] = read_four_of(bf16, from, row * ld + column, row < inner ? count - column : 0, vector);
     }
 }
 
@@ -77,67 +102,26 @@ static inline void read_codes(const bool along, const quantised b, const ulong f
 #else
 #define GEMM_TILED gemm_tiled
 #define B_IN       MAT_IN_RESTRICT(b)
-#define READ_B(k)  read_tile(TRANSPOSE_B, TILE, b, b_ld, first_column, n, k, inner, BV, b_read)
+#define READ_B(k)  read_tile(false, TRANSPOSE_B, TILE, b, b_ld, first_column, n, k, inner, BV, b_read)
 #endif
-#define READ(k)  read_tile(!TRANSPOSE_A, A_TILE, a, a_ld, first_row, m, k, inner, AV, a_read), READ_B(k)
-
-/* p[0 .. RESULT_WIDTH - 1], of which the first `left` exist. */
-static inline result_vector read_bias(global const float *p, const ulong left)
-{
-    float part[RESULT_WIDTH];
-    UNROLLED(i, RESULT_WIDTH)
-        part[i] = i < left ? p[i] : 0.0f;
-    return JOIN(vload, RESULT_WIDTH)(0, part);
-}
-
-/* to = old * to + sum, of which the first `left` exist. old = 0 does not read `to`. */
-static inline void write_result(
-    const result_vector sum, const float old, global float *to, const ulong left)
-{
-#if CV == 4
-    if (left > 0) {
-        global result_vector *all = (global result_vector *)to;
-        *all = old == 0.0f ? sum : fma((result_vector)(old), *all, sum);
-    }
-#else
-    float part[RESULT_WIDTH];
-    JOIN(vstore, RESULT_WIDTH)(sum, 0, part);
-    for (uint i = 0; i < RESULT_WIDTH && i < left; i++)
-        to[i] = old == 0.0f ? part[i] : fma(old, to[i], part[i]);
-#endif
-}
+#define READ(k)  read_tile(A_BF16, !TRANSPOSE_A, A_TILE, a, a_ld, first_row, m, k, inner, AV, a_read), READ_B(k)
 
 KERNEL_OF(LOCAL) GEMM_TILED(const ulong m, const ulong n, const ulong inner_most, const ulong inner_last,
-    const float alpha, const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, B_IN,
-    const ulong stride_b, MAT_OUT_RESTRICT(c),
-    const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)))
+    const float alpha, const float beta, global const a_element *restrict a_buffer, const ulong a_offset,
+    const ulong a_ld, const ulong stride_a, B_IN, const ulong stride_b, MAT_RESULT_RESTRICT(c), const ulong stride_c BIAS_IN)
 {
     DECLARE_TILES
     const uint group = (uint)get_group_id(0), panels = (uint)((n + TILE - 1) / TILE);
     const ulong first_row = (ulong)(group / panels) * A_TILE;
     const ulong first_column = (ulong)(group % panels) * TILE, sample = get_group_id(2);
     const ulong inner = sample + 1 < get_num_groups(2) ? inner_most : inner_last;
-    global const float *a = a_buffer + a_offset + sample * stride_a;
+    global const a_element *a = a_buffer + a_offset + sample * stride_a;
 #ifdef BITS
     const quantised b = QUANTISED(b, sample * stride_b);
 #else
     global const float *b = b_buffer + b_offset + sample * stride_b;
 #endif
     SUM_TILES(0, inner, DEPTH, !TRANSPOSE_A, TRANSPOSE_B)
-    global float *to = c_buffer + c_offset + sample * stride_c;
-    UNROLLED(r, RESULTS) {
-        const ulong row = first_row + RESULT_ROW(r);
-        UNROLLED(h, RESULT_PARTS) {
-            const ulong column = first_column + RESULT_COLUMN(h);
-            const ulong left = row < m ? LEFT(n, column) : 0;
-            result_vector bias = 0.0f;
-#if BIAS == 1
-            bias = read_bias(bias_buffer + bias_offset + column, left);
-#elif BIAS == 2
-            if (left > 0)
-                bias = bias_buffer[bias_offset + row];
-#endif
-            write_result(alpha * get_result(sum, r, h) + bias, beta, to + row * c_ld + column, left);
-        }
-    }
+    write_results(sum, alpha, beta, BIAS_HERE, c_buffer + c_offset + sample * stride_c, c_ld, first_row,
+        first_column, m, n);
 }

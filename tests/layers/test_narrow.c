@@ -224,12 +224,16 @@ static const product_row product_rows[] = {
     {"linear", 2, 9, 48, 32, false},
     {"linear, odd inner size", 1, 70, 33, 16, false},
     {"linear, several panels", 3, 5, 1000, 80, false},
+    {"linear, tiles along and across", 1, 150, 104, 144, false},
     {"linear over rows", 3, 32, 20, 9, true},
     {"linear over rows, several panels", 2, 16, 800, 70, true},
 };
 
+/* The tests' own context where its products are of bf16, as on tensor cores; else one of CPUs. */
 static clprune_context *open_bf16(void)
 {
+    if (clprune_linear_takes_bf16(test_context()))
+        return test_context();
     const clprune_context_options options = {
         .kernels = CLPRUNE_KERNELS_VECTOR, .precision = CLPRUNE_PRECISION_BF16};
     return test_open_on(clprune_context_queue(test_context()), &options);
@@ -307,7 +311,9 @@ static void convolutions(NO_ROW)
         test_mat w = test_mat_make(desc->out, inner, 0, test_new_normal(52, desc->out * inner));
         const narrow x16 = narrow_make(x_rows, desc->in, desc->in % 2, x);
         clprune_conv2d *layer = test_new_conv2d(context, *desc);
-        const bool takes = rows[r].takes || (desc->in == 4 && !has_strips());
+        const bool takes = clprune_context_kernels(context) == CLPRUNE_KERNELS_TILED
+                               ? desc->kernel.height == 1
+                               : rows[r].takes || (desc->in == 4 && !has_strips());
         assert_int_equal(clprune_conv2d_takes_bf16(context, desc, image), takes);
         for (size_t i = 0; i < 2; i++)
             y[i] = test_mat_make(y_rows, desc->out, 0, NULL);

@@ -143,6 +143,7 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
 {
     ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
     clprune_context *context = layer != NULL ? layer->context : NULL;
+    SCRATCH_SCOPE(context);
     sample_sizes s;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;
@@ -171,16 +172,19 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
         TRY(clprune__column_sum(context, beta, dy, db, last));
     else if (want_db)
         TRY(clprune__token_bias_grad(context, beta, batch, desc->out, dy, db, last));
+    clprune_mat rounded = dy;
+    if (features && want_dw && want_dx && clprune__saved_reads_bf16(saved))
+        TRY(clprune__gemm_round(context, dy, desc->in, &rounded));
     /* ... dw = dy^T * x, or sum over n of dy_n * x_n^T, from the kept x ... */
     last = want_dx ? NULL : event;
     if (want_dw && batch == 0) /* the store may have another shape */
         TRY(clprune__scale(context, beta, dw, last));
     else if (want_dw)
         TRY(clprune__saved_product(
-            saved, (clprune__range){0, batch}, !features, beta, dy, dw, last));
+            saved, (clprune__range){0, batch}, !features, beta, rounded, dw, last));
     /* ... and dx = dy * w, or dx_n = w^T * dy_n. */
     if (want_dx && features)
-        TRY(clprune__gemm_single(context, false, false, 1.0f, dx_beta, dy, w, dx, event));
+        TRY(clprune__gemm_single(context, false, false, 1.0f, dx_beta, rounded, w, dx, event));
     else if (want_dx)
         TRY(back_through_rows(layer, batch, dx_beta, dy, w, dx, event));
     if (!want_db && !want_dw && !want_dx)

@@ -53,6 +53,9 @@ struct clprune__form {
     clprune_status (*product)(clprune_context *context, const clprune__kept *kept,
         clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
+    /* Whether product, without nt, reads a dy of bf16 where dense products do. */
+    bool product_reads_bf16;
+
     /* dw of a convolution of these samples, range.count = conv->batch. NULL: as above. */
     clprune_status (*product_conv)(clprune_context *context, const clprune__kept *kept,
         clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,

@@ -62,4 +62,5 @@ const clprune__form clprune__form_dense = {.name = "dense",
     .store = store,
     .restore = restore,
     .product = product,
+    .product_reads_bf16 = true,
     .product_conv = product_conv};

@@ -97,4 +97,5 @@ const clprune__form clprune__form_quantised = {.name = "quantised",
     .store = store,
     .restore = restore,
     .product = product,
+    .product_reads_bf16 = true,
     .product_conv = product_conv};

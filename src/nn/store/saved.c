@@ -432,6 +432,11 @@ clprune_status clprune_saved_restore(
     return clprune__saved_restore(saved, first, count, x, event);
 }
 
+bool clprune__saved_reads_bf16(const clprune_saved *saved)
+{
+    return saved != NULL && saved->kept.form->product_reads_bf16;
+}
+
 clprune_status clprune__saved_product(const clprune_saved *saved, clprune__range range, bool nt,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {

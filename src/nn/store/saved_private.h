@@ -48,6 +48,9 @@ clprune_status clprune__saved_check_apart(
 clprune_status clprune__saved_scores(
     const clprune_saved *saved, size_t batch, clprune__gemm_scores *scores);
 
+/* Whether clprune__saved_product, without nt, reads a dy of bf16 where dense products do. */
+bool clprune__saved_reads_bf16(const clprune_saved *saved);
+
 /* dw = dy^T * x + beta * dw or, with nt, the sum over the samples of dy_n * x_n^T + beta * dw. The
  * operands are checked, and the store holds the samples. */
 clprune_status clprune__saved_product(const clprune_saved *saved, clprune__range range, bool nt,

@@ -52,10 +52,19 @@ static clprune__gemm_engine engine_of(const clprune_context *context, bool of_sa
     return engine;
 }
 
+/* Of any job: CLBlast and the tiles of floats have no tensor cores. */
+static bool on_tensor_cores(const clprune_context *context)
+{
+    return engine_of(context, false) == CLPRUNE__ENGINE_TILED && clprune__gemm_tile_of(context).mma;
+}
+
 bool clprune__gemm_reads_bf16(const clprune_context *context)
 {
-    return context != NULL && engine_of(context, false) == CLPRUNE__ENGINE_VECTOR &&
-           context->ops->pairs != CLPRUNE__PAIRS_NONE;
+    if (context == NULL)
+        return false;
+    return engine_of(context, false) == CLPRUNE__ENGINE_VECTOR
+               ? context->ops->pairs != CLPRUNE__PAIRS_NONE
+               : on_tensor_cores(context) && context->ops->precision == CLPRUNE_PRECISION_BF16;
 }
 
 bool clprune__gemm_fuses_bias(const clprune_context *context, bool of_samples)
@@ -87,7 +96,9 @@ static clprune_status round_product(
 
 clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
-    TRY(clprune__gemm_settle(context, job, clprune__gemm_reads_bf16(context)));
+    const bool narrow = clprune__gemm_reads_bf16(context);
+    TRY(clprune__gemm_settle(
+        context, job, narrow && (!job->transpose_a || on_tensor_cores(context)), narrow));
     const clprune_mat c = job->c;
     const size_t batch = job->batch, m = job->m, n = job->n, k = job->k;
     const bool empty = batch == 0 || m == 0 || n == 0;

@@ -46,9 +46,11 @@ typedef struct clprune__gemm_job {
 
 /* Floor: gemm_shape.c and mat_scale.c. */
 
-/* Checks the sizes of a, b and c, and their types (bf16: clprune__gemm_reads_bf16), and fills in m,
- * n, k and the stride of a quantised b, which a b of bf16 or codes becomes. */
-clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job *job, bool bf16);
+/* Checks the sizes of a, b and c, and their types (bf16_a, bf16: whether a, and c with beta 0, may
+ * be of bf16), and fills in m, n, k and the stride of a quantised b, which a b of bf16 or codes
+ * becomes. */
+clprune_status clprune__gemm_settle(
+    clprune_context *context, clprune__gemm_job *job, bool bf16_a, bool bf16);
 
 /* Fails unless all samples of a settled job, none of whose sizes is 0, lie in their buffers, and
  * those of c apart from each other and from a and b. */
@@ -103,9 +105,29 @@ clprune_status clprune__gemm_bf16(
 /* Whether it makes each sum in one go, as a c of bf16 needs. */
 bool clprune__gemm_bf16_at_once(const clprune_context *context, const clprune__gemm_job *job);
 
-/* gemm_tiled.cl, a launch for up to 65535 samples: the engine of GPUs for products of samples. */
+/* gemm_tiled.cl or gemm_bf16_tiled.cl, a launch for up to 65535 samples: the engine of GPUs for
+ * products of samples, and on tensor cores for all. It may change the job's operands to others of
+ * the same values in bf16. */
 clprune_status clprune__gemm_tiled(
-    clprune_context *context, const clprune__gemm_job *job, cl_event *event);
+    clprune_context *context, clprune__gemm_job *job, cl_event *event);
+
+/* gemm_bf16_tiled.c: on tensor cores, in bf16. Makes both operands of a job matrices of bf16 that
+ * its kernel reads, in scratch where they lie otherwise. No-op where that cannot be, or is not
+ * worth it. */
+clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job *job);
+
+/* *rounded = dy in bf16, in the caller's scratch, where the products dy * w and dy^T * x, w: dy.cols
+ * x `cols`, would each round it; else dy. */
+clprune_status clprune__gemm_round(
+    clprune_context *context, clprune_mat dy, size_t cols, clprune_mat *rounded);
+
+/* Whether a job's operands are such matrices. */
+bool clprune__gemm_is_bf16_tiled(const clprune__gemm_job *job);
+
+/* The tile for such a product, m x n, and the defines that choose it. */
+clprune__gemm_tile clprune__gemm_bf16_tile(const clprune_context *context, size_t m, size_t n);
+void clprune__gemm_bf16_tile_defines(
+    const clprune_context *context, const clprune__gemm_tile *tile, clprune__defines *defines);
 
 /* Whether the library was built with CLBlast (CLPRUNE_CLBLAST); without it nothing chooses it. */
 extern const bool clprune__gemm_blast_built;
@@ -137,7 +159,7 @@ clprune_status clprune__gemm_batched(clprune_context *context, size_t batch, boo
     bool transpose_b, float alpha, float beta, clprune_mat a, size_t stride_a, clprune_mat b,
     size_t stride_b, clprune_mat c, size_t stride_c, cl_event *event);
 
-/* Whether a, unless it is transposed, and c with beta 0 may be of bf16: products on CPUs that round
+/* Whether a, unless it is transposed on CPUs, and c with beta 0 may be of bf16: products that round
  * their operands to it. Its b is a quantised one of 16 bits. */
 bool clprune__gemm_reads_bf16(const clprune_context *context);
 

@@ -31,15 +31,16 @@ static clprune_status check_b(
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job *job, bool bf16)
+clprune_status clprune__gemm_settle(
+    clprune_context *context, clprune__gemm_job *job, bool bf16_a, bool bf16)
 {
     const clprune_mat a = job->a, c = job->c;
     const size_t m = c.rows, n = c.cols, k = job->transpose_a ? a.rows : a.cols;
     job->m = m;
     job->n = n;
     job->k = k;
-    const clprune__operand in = {"a", a, job->transpose_a ? k : m, job->transpose_a ? m : k,
-        .bf16 = bf16 && !job->transpose_a};
+    const clprune__operand in = {
+        "a", a, job->transpose_a ? k : m, job->transpose_a ? m : k, .bf16 = bf16_a};
     const clprune__operand out = {"c", c, m, n, .bf16 = bf16 && job->beta == 0.0f};
     TRY(clprune__check_operands(context, &in, 1, 1));
     TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));

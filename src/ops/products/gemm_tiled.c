@@ -9,6 +9,8 @@
 static const clprune__kernel_def gemm_tiled_kernel = {"products/gemm_tiled.cl", "gemm_tiled"};
 static const clprune__kernel_def gemm_tiled_quantised_kernel = {
     "products/gemm_tiled.cl", "gemm_tiled_quantised"};
+static const clprune__kernel_def gemm_bf16_tiled_kernel = {
+    "products/gemm_bf16_tiled.cl", "gemm_bf16_tiled"};
 
 /* Samples of a launch: some GPUs allow no more groups along the third dimension. */
 enum { MOST_SAMPLES = 65535 };
@@ -19,29 +21,48 @@ static size_t row_vector(clprune_mat mat, size_t stride)
     return mat.offset % 4 == 0 && mat.ld % 4 == 0 && mat.cols % 4 == 0 && stride % 4 == 0 ? 4 : 1;
 }
 
+static clprune__gemm_tile tile_of(const clprune_context *context, const clprune__gemm_job *job)
+{
+    return clprune__gemm_is_bf16_tiled(job) ? clprune__gemm_bf16_tile(context, job->m, job->n)
+                                            : clprune__gemm_tile_of(context);
+}
+
 /* One launch; job->batch <= MOST_SAMPLES. */
 static clprune_status launch_samples(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
-    const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
+    const bool bf16 = clprune__gemm_is_bf16_tiled(job);
+    const clprune__gemm_tile tile = tile_of(context, job);
     const size_t local[3] = {tile.local, 1, 1};
     const size_t tiles =
         clprune__ceil_div(job->n, tile.cols) * clprune__ceil_div(job->m, tile.rows);
     const size_t global[3] = {tiles * tile.local, 1, job->batch};
     const clprune__quantised *q = job->quantised_b;
     clprune__defines defines = {0};
-    clprune__gemm_tile_defines(context, &defines);
+    if (bf16)
+        clprune__gemm_bf16_tile_defines(context, &tile, &defines);
+    else
+        clprune__gemm_tile_defines(context, &defines);
     clprune__define(&defines, "TRANSPOSE_A", job->transpose_a);
     clprune__define(&defines, "TRANSPOSE_B", job->transpose_b);
     clprune__define(&defines, "BIAS", job->bias);
-    clprune__define(&defines, "AV", row_vector(job->a, job->stride_a));
-    clprune__define(&defines, "BV", q != NULL ? 4 : row_vector(job->b, job->stride_b));
     clprune__define(&defines, "CV", row_vector(job->c, job->stride_c));
+    if (job->c.type == CLPRUNE_VALUES_BF16)
+        clprune__define(&defines, "C_BF16", 1);
+    if (!bf16) {
+        clprune__define(&defines, "AV", row_vector(job->a, job->stride_a));
+        clprune__define(&defines, "BV", q != NULL ? 4 : row_vector(job->b, job->stride_b));
+        if (job->a.type == CLPRUNE_VALUES_BF16)
+            clprune__define(&defines, "A_BF16", 1);
+    }
     if (q != NULL)
         clprune__quantised_defines(q, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(
-        context, q != NULL ? &gemm_tiled_quantised_kernel : &gemm_tiled_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(context,
+        bf16        ? &gemm_bf16_tiled_kernel
+        : q != NULL ? &gemm_tiled_quantised_kernel
+                    : &gemm_tiled_kernel,
+        &defines, &launch));
     ARG_ULONGS(&launch, job->m, job->n, job->k, job->k_last > 0 ? job->k_last : job->k);
     clprune__arg_gemm(&launch, job);
     return clprune__launch_enqueue(&launch, 3, global, local, event);
@@ -52,9 +73,9 @@ static clprune_status launch_samples(
 static size_t parts_of(const clprune_context *context, const clprune__gemm_job *job)
 {
     enum { LEAST_STEPS = 16, PARTS_BYTES = 16 << 20 };
-    const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
-    if (!tile.mma || job->batch > 1 || job->bias != CLPRUNE__NO_BIAS ||
-        (job->quantised_b != NULL && job->transpose_b))
+    const clprune__gemm_tile tile = tile_of(context, job);
+    if (!tile.mma || job->of_samples || job->bias != CLPRUNE__NO_BIAS ||
+        job->c.type == CLPRUNE_VALUES_BF16 || (job->quantised_b != NULL && job->transpose_b))
         return 1;
     const size_t tiles =
         clprune__ceil_div(job->n, tile.cols) * clprune__ceil_div(job->m, tile.rows);
@@ -69,7 +90,7 @@ static clprune_status add_parts(
     clprune_context *context, const clprune__gemm_job *job, size_t parts, cl_event *event)
 {
     SCRATCH_SCOPE(context);
-    const size_t depth = clprune__gemm_tile_of(context).depth;
+    const size_t depth = tile_of(context, job).depth;
     const size_t run = clprune__round_up(clprune__ceil_div(job->k, parts), depth);
     const size_t count = clprune__ceil_div(job->k, run), results = job->m * job->n;
     clprune_mat products;
@@ -88,8 +109,10 @@ static clprune_status add_parts(
 }
 
 clprune_status clprune__gemm_tiled(
-    clprune_context *context, const clprune__gemm_job *job, cl_event *event)
+    clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
+    SCRATCH_SCOPE(context);
+    TRY(clprune__gemm_narrow(context, job));
     const size_t parts = parts_of(context, job);
     if (parts > 1)
         return add_parts(context, job, parts, event);
