@@ -123,6 +123,19 @@ CLPRUNE_API void clprune_plan_visit(const clprune_plan *plan,
 /* Bytes of scratch that are borrowed while command `command` is enqueued; 0 beyond the last. */
 CLPRUNE_API uint64_t clprune_plan_scratch(const clprune_plan *plan, uint64_t command);
 
+/* What a command is to do, as the shapes of its operands say: to estimate its time on a device
+ * without running it. */
+typedef struct clprune_plan_work {
+    const char *kernel; /* its name, or "CLBlast", "fill", "write", "read" (of the host); "" for no
+                           command. Owned by the library. */
+    double bytes; /* read and written, each element once; what is updated in place may count once */
+    double multiplications;      /* of products, each with an addition */
+    clprune_precision precision; /* of the operands of these; FP32 without any */
+} clprune_plan_work;
+
+/* The work of command `command` of a plan; zeros beyond the last. */
+CLPRUNE_API clprune_plan_work clprune_plan_command(const clprune_plan *plan, uint64_t command);
+
 /* Builds the programs of all commands of the plan, which their first use would build. Called before
  * clprune_context_use_plan, compilers take their memory while there is no arena. Errors:
  * INVALID_ARGUMENT (as there), OUT_OF_HOST_MEMORY, BUILD_FAILED. */

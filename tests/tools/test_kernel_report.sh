@@ -1,5 +1,6 @@
 #!/bin/sh
-# tools/kernel-report.sh: every kernel has a define set; wrong targets are refused.
+# tools/kernel-report.sh: every kernel has a define set; wrong targets are refused; what it reads of NVIDIA's machine code, from
+# planted code (sass/).
 #   test_kernel_report.sh SOURCE_DIR
 # With $CLPRUNE_TEST_LONG, for each committed table whose compiler is there (kernel-report/VENDOR.sh names it): all programs
 # compile, none needs more scratch memory than the table says, and a kernel that begins to spill is found.
@@ -30,6 +31,14 @@ if [ -z "$CLPRUNE_TEST_LONG" ]; then
     ends 2 'not nvidia, nvidia:DEVICE, intel:DEVICE or amd:DEVICE' "$source" --target apple:m1
     ends 2 'not of the form sm_90' "$source" --target nvidia:skl
     ends 2 'no file in src/ declares the kernel nothing' "$source" nothing
+    # Tensor instructions of the main loop, all for 32 of them, copies, 64-bit divisions in loops.
+    for expected in nested:4,128,2,2 straight:,,,1; do
+        got=$(awk -f "$source/tools/kernel-report/main-loop.awk" "$source/tests/tools/sass/${expected%%:*}.sass")
+        [ "$got" = "${expected#*:}" ] || {
+            echo "FAILED: ${expected%%:*}.sass: $got, expected ${expected#*:}"
+            failures=$((failures + 1))
+        }
+    done
     exit $failures
 fi
 

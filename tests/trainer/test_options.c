@@ -259,7 +259,7 @@ static void no_codes(NO_ROW)
  * have one or none has. */
 static const char *const own[] = {"device", "peer-timeout", "output-dir", "overwrite", "export",
     "adapters", "check-finite", "gradient-check", "gradient-draws", "sample", "prompt",
-    "temperature", "top-p", "plan-csv", "memory-report", "tensorboard", "summary-json", "quiet"};
+    "temperature", "top-p", "plan-csv", "plan-device", "memory-report", "tensorboard", "summary-json", "quiet"};
 static const char *const places[] = {"data", "keep-file", "resume", "import"};
 
 static bool is_among(const char *const *names, size_t count, const char *name)

@@ -76,7 +76,7 @@ expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment normalise \
     activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding rotate store pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
     label-smoothing clip-norm momentum nesterov rates lookahead ema points shift border mirror rand-augment erase mixup cutmix views lora-alpha seed device list-devices test-every test-steps best patience output-dir checkpoint-every resume \
-    gradient-check gradient-draws early-update micro-batches zero reduce-bits sync-batch-norm peer-timeout checkpoint-minutes processes plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
+    gradient-check gradient-draws early-update micro-batches zero reduce-bits sync-batch-norm peer-timeout checkpoint-minutes processes plan plan-csv plan-device memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
 grep -q ' $' out && fail "--help has spaces at the ends of lines"
@@ -379,7 +379,7 @@ for key in arch parameters dataset epochs batch_size activations sparsity block 
     grep -q "\"$key\": " whole.json || fail "the summary has no $key"
 done
 # Each option of --help but those that change no result.
-sed -n 's/^  --\([a-z-]*\).*/\1/p' help | grep -vxE 'list-devices|overwrite|peer-timeout|plan|plan-csv|processes|memory-report|summary-json|quiet|help|version' >settings
+sed -n 's/^  --\([a-z-]*\).*/\1/p' help | grep -vxE 'list-devices|overwrite|peer-timeout|plan|plan-csv|plan-device|processes|memory-report|summary-json|quiet|help|version' >settings
 [ "$(wc -l <settings)" -gt 40 ] || fail "--help has few settings: $(cat settings)"
 while read -r option; do
     sed -n '/^  "options": {/,/^  }/p' whole.json | grep -q "\"$option\": \"" || fail "the summary's options have no $option"
@@ -753,6 +753,15 @@ awk -F, 'NR == 1 { columns = NF; next } NF != columns { exit 1 }
 [ "$(cat have)" = "$(bytes '  live at once' 1 out)" ] ||
     fail "the timeline's peak is $(cat have), not as in $(cat out)"
 expect 2 "--plan-csv needs --plan" --plan-csv plan.csv
+# For a card: no device is opened; kernels, the longest first, add up.
+OCL_ICD_VENDORS=$folder/nothing OCL_ICD_FILENAMES='' expect 0 "" $small --plan --plan-device h100 --precision bf16
+grep -q 'for NVIDIA H100 SXM' out && awk '/^predicted for an H100 SXM: 3.35 TB\/s/ { inside = 1; next }
+    !inside || /^kernels of a training step/ { next }
+    $1 == "together" { last = $7; launches = $2; next }
+    { if (rows++ && $7 > before) exit 1; before = $7; sum += $7; count += $2; tiled += $1 == "gemm_tiled" }
+    END { exit !(rows > 5 && count == launches && tiled == 1 && sum > .9 * last && sum < 1.1 * last) }' out ||
+    fail "the times of a plan: $(cat out)"
+expect 2 "--plan-device needs --plan" --plan-device h100
 for option in "--export x" "--gradient-check 1" --memory-report "--summary-json x" "--tensorboard x"; do
     expect 2 "${option% *} does not go with --plan" $small --plan $option
 done

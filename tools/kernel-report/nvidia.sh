@@ -1,6 +1,8 @@
 # kernel-report.sh for NVIDIA: clang >= 14 and libclc (Debian: libclc-15) make PTX, ptxas (CUDA) compiles it,
-# readelf reads the result. $CLANG, $LIBCLC (nvptx64--nvidiacl.bc) and $PTXAS select other ones than those found.
-# Own columns: bytes that spills store and load (they are also in scratch), of constants, 64-bit divisions.
+# readelf and nvdisasm (CUDA) read the result. $CLANG, $LIBCLC (nvptx64--nvidiacl.bc), $PTXAS and $NVDISASM select other
+# ones than those found. Own columns, which tools/results/README.md explains: bytes that spills store and load (they are
+# also in scratch), of constants, 64-bit divisions, groups of a multiprocessor; of main-loop.awk tensor instructions,
+# instructions per 32, copies, divisions in loops. Without nvdisasm, which only --csv needs, the last four are "-".
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of kernel-report.sh
 export LC_ALL=C # a decimal point in every locale
 
@@ -39,6 +41,14 @@ set_up() {
     command -v "$ptxas" >/dev/null || die "PTXAS is $ptxas, which is not there"
     command -v readelf >/dev/null || die "no readelf; Debian: apt-get install binutils"
 
+    nvdisasm=${NVDISASM:-}
+    for candidate in nvdisasm /usr/local/cuda/bin/nvdisasm; do
+        [ -z "$nvdisasm" ] && command -v "$candidate" >/dev/null && nvdisasm=$candidate
+    done
+    [ -z "$nvdisasm" ] || command -v "$nvdisasm" >/dev/null || die "NVDISASM is $nvdisasm, which is not there"
+    [ -n "$nvdisasm" ] || [ -z "$csv" ] ||
+        die "no nvdisasm in PATH or /usr/local/cuda/bin, for the main loops in --csv; it is part of the CUDA toolkit (set NVDISASM)"
+
     library=${LIBCLC:-}
     for candidate in /usr/lib/clc/nvptx64--nvidiacl.bc /usr/share/clc/nvptx64--nvidiacl.bc; do
         [ -z "$library" ] && [ -f "$candidate" ] && library=$candidate
@@ -55,7 +65,8 @@ set_up() {
     }
     version="$("$clang" --version | head -1), ptxas $("$ptxas" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
     most='the warps of a multiprocessor'
-    more=(spill_store_bytes spill_load_bytes constant_bytes divisions_64bit)
+    more=(spill_store_bytes spill_load_bytes constant_bytes divisions_64bit groups_per_unit
+        tensor_instructions instructions_per_32 async_copies loop_divisions_64bit)
 }
 
 compile() {
@@ -72,10 +83,10 @@ group_size() {
         sed -n 's/.*reqd_work_group_size(\([0-9 *()]*\), 1, 1))) *void '"$kernel"'(.*/\1/p'
 }
 
-# occupancy REGISTERS LOCAL GROUP: percent of the warps of a multiprocessor, and what limits them.
+# occupancy REGISTERS LOCAL GROUP: percent of the warps of a multiprocessor, what limits them, and its groups.
 # A warp takes registers in units of 256; each quarter of a multiprocessor has 16 Ki of them.
 occupancy() {
-    [ "$sm_warps" -gt 0 ] || { echo "- -"; return; }
+    [ "$sm_warps" -gt 0 ] || { echo "- - -"; return; }
     local warps registers bytes groups=$sm_groups by=groups limit
     warps=$((($3 + 31) / 32))
     registers=$((($1 * 32 + 255) & ~255))
@@ -87,7 +98,7 @@ occupancy() {
     [ $limit -ge "$groups" ] || groups=$limit by=registers
     limit=$((sm_local / (bytes > 0 ? bytes : 1)))
     [ $limit -ge "$groups" ] || groups=$limit by=local
-    echo "$((groups * warps * 100 / sm_warps)) $by"
+    echo "$((groups * warps * 100 / sm_warps)) $by $groups"
 }
 
 # number PATTERN: the number before PATTERN in the log of ptxas, 0 where it is absent.
@@ -96,7 +107,7 @@ number() {
 }
 
 measure() {
-    local kernel=$1 stem=$2 file=$3 constant=0 size divisions
+    local kernel=$1 stem=$2 file=$3 constant=0 size divisions groups loop=(- - - -)
     shift 3
     group=$(group_size "$file" "$kernel" "$@")
     [ -n "$group" ] || die "$kernel has no reqd_work_group_size(X, 1, 1)"
@@ -122,6 +133,11 @@ measure() {
         /^}/ { inside = 0 }
         inside && /(div|rem)\.[us]64/ { n++ }
         END { print n + 0 }' "$work/kernel.ptx")
-    read -r percent limit < <(occupancy "$registers" "$local_bytes" "$group")
-    own=("$(number 'bytes spill stores')" "$(number 'bytes spill loads')" "$constant" "$divisions")
+    read -r percent limit groups < <(occupancy "$registers" "$local_bytes" "$group")
+    if [ -n "$nvdisasm" ]; then
+        "$nvdisasm" -c "$work/kernel.cubin" >"$work/kernel.sass" || die "$nvdisasm cannot read $kernel"
+        IFS=, read -r -a loop < <(awk -f "$root/tools/kernel-report/main-loop.awk" "$work/kernel.sass")
+    fi
+    own=("$(number 'bytes spill stores')" "$(number 'bytes spill loads')" "$constant" "$divisions" "$groups"
+        "${loop[@]}")
 }

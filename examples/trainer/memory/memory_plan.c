@@ -116,6 +116,7 @@ bool memory_plan_make(
            session_create_model(&run.s, f);
     if (good) {
         plan->only_tests = session_only_tests(&run.s);
+        plan->first = clprune_context_commands(run.s.context);
         good = (plan->only_tests || enqueue_steps(&run, f)) &&
                fault_check(f, run.s.context, enqueue_tests(&run), "planning memory") &&
                fault_check(f, run.s.context, clprune_plan_create(run.s.context, &plan->plan),

@@ -22,7 +22,9 @@ typedef struct memory_plan {
     uint64_t live[CLPRUNE_MEMORY_CATEGORIES]; /* bytes, without sharing of places */
     memory_part *parts; /* of the last pass of a step on a whole batch, or of a test */
     size_t parts_count, parts_room;
-    uint64_t commands; /* of that step, which is the plan's first */
+    uint64_t
+        first; /* command of that step, which is the plan's first, behind the model's creation */
+    uint64_t commands; /* up to its end */
     uint64_t programs; /* that this step needs, without CLBlast's own */
 } memory_plan;
 
@@ -41,9 +43,9 @@ void memory_plan_close(memory_plan *plan);
 /* All bytes that the run holds at its peak. */
 uint64_t memory_plan_bytes(const memory_plan *plan);
 
-/* --plan: plans, prints peak and timeline to stdout, writes --plan-csv. Needs no device. If there
- * is one, the device of the run is opened to read its properties. --activations auto measures on
- * it. */
+/* --plan: plans, prints peak and timeline to stdout, with --plan-device also times, writes
+ * --plan-csv. Needs no device. If there is one, and no --plan-device, the device of the run is
+ * opened to read its properties. --activations auto measures on it. */
 bool memory_plan_run(options *o, fault *f);
 
 #endif

@@ -9,6 +9,7 @@
 #include "trainer/memory/auto_keep.h"
 #include "trainer/memory/memory_plan.h"
 #include "trainer/memory/memory_report.h"
+#include "trainer/memory/plan_times.h"
 
 /* Live bytes of a tensor at each command of the training step: "relu1" adds up all blocks and all
  * buffers of relu1. */
@@ -185,12 +186,18 @@ static bool write_csv(const char *path, const memory_plan *plan, const timeline 
     return atomic_file_commit(&file, f);
 }
 
-/* Reads the properties of the run's device. *found: there is one. Without one it fails only if
- * --device was given. */
+/* Reads the properties of the run's device, or has those of --plan-device. *found: there is one.
+ * Without one it fails only if --device was given. */
 static bool find_device(const options *o, clprune_device_info *device, bool *found, fault *f)
 {
     clprune_context *context = NULL;
     fault none = {0};
+    const plan_card *card = plan_card_of(o->plan_device);
+    *found = card != NULL;
+    if (*found) {
+        *device = plan_card_device(card);
+        return true;
+    }
     const clprune_context_options wanted = {.device = o->device, .cache_dir = "off"};
     const clprune_status status = session_create_context(&wanted, &context, &none);
     *found = status == CLPRUNE_SUCCESS;
@@ -229,7 +236,9 @@ bool memory_plan_run(options *o, fault *f)
             found ? device.device : "a CPU like this machine's: no OpenCL device was found");
         print_totals(&plan);
         print_timeline(&plan, &line);
-        good = o->plan_csv == NULL || write_csv(o->plan_csv, &plan, &line, f);
+        const plan_card *card = plan_card_of(o->plan_device);
+        good = (card == NULL || plan_times_print(card, &plan, f)) &&
+               (o->plan_csv == NULL || write_csv(o->plan_csv, &plan, &line, f));
     }
     timeline_close(&line);
     memory_plan_close(&plan);

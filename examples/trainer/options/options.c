@@ -260,6 +260,8 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--processes needs --plan; mpirun starts them");
     if (o->plan_csv != NULL && !o->plan)
         return fault_set(f, CODE_USAGE, "--plan-csv needs --plan");
+    if (o->plan_device != 0 && !o->plan)
+        return fault_set(f, CODE_USAGE, "--plan-device needs --plan");
     if (!check_apart(o, "plan", of_runs, f) || !check_apart(o, "test-only", of_training, f))
         return false;
     if (o->gradient_draws > 1 && o->gradient_check == 0)

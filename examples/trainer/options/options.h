@@ -116,6 +116,7 @@ struct options {
     const char *tensorboard;
     const char *summary_json;
     const char *plan_csv;
+    size_t plan_device;    /* position in options_plan_devices */
     uint64_t memory_limit; /* bytes; 0: none */
     bool list_devices, plan, test_only, memory_report, quiet, help, version;
 
@@ -209,27 +210,28 @@ void options_block_text(clprune_block block, char *text, size_t size);
 MESSAGE_PRINTF(3, 4)
 void options_append(char *text, size_t size, const char *format, ...);
 
-extern const char *const options_normalise[];   /* by dataset_normalise */
-extern const char *const options_norms[];       /* by clprune_norm */
-extern const char *const options_criteria[];    /* by clprune_criterion */
-extern const char *const options_centres[];     /* by clprune_centre */
-extern const char *const options_values[];      /* by clprune_value_type */
-extern const char *const options_indices[];     /* see options_index_type */
-extern const char *const options_precisions[];  /* by clprune_precision, from FP32 on */
-extern const char *const options_gelu_codes[];  /* bits */
-extern const char *const options_code_bits[];   /* bits */
-extern const char *const options_groups[];      /* columns */
-extern const char *const options_roundings[];   /* by clprune_rounding */
-extern const char *const options_rotate[];      /* no, yes */
-extern const char *const options_chat[];        /* no, yes */
-extern const char *const options_reduce_bits[]; /* 32, 8 */
-extern const char *const options_stores[];      /* fp32, bf16 */
-extern const char *const options_base_bits[];   /* 32, 16, 8, 4, nf4 */
-const char *const *options_optimizers(void);    /* by clprune_optimizer_describe */
-extern const char *const options_schedules[];   /* by options_schedule */
-extern const char *const options_borders[];     /* black, reflect */
-extern const char *const options_mirrors[];     /* drawn, alternate */
-extern const char *const options_views[];       /* 1, 2, 6 */
+extern const char *const options_normalise[];    /* by dataset_normalise */
+extern const char *const options_norms[];        /* by clprune_norm */
+extern const char *const options_criteria[];     /* by clprune_criterion */
+extern const char *const options_centres[];      /* by clprune_centre */
+extern const char *const options_values[];       /* by clprune_value_type */
+extern const char *const options_indices[];      /* see options_index_type */
+extern const char *const options_precisions[];   /* by clprune_precision, from FP32 on */
+extern const char *const options_gelu_codes[];   /* bits */
+extern const char *const options_code_bits[];    /* bits */
+extern const char *const options_groups[];       /* columns */
+extern const char *const options_roundings[];    /* by clprune_rounding */
+extern const char *const options_rotate[];       /* no, yes */
+extern const char *const options_chat[];         /* no, yes */
+extern const char *const options_reduce_bits[];  /* 32, 8 */
+extern const char *const options_plan_devices[]; /* own, h100, h200, a100, rtx4090 */
+extern const char *const options_stores[];       /* fp32, bf16 */
+extern const char *const options_base_bits[];    /* 32, 16, 8, 4, nf4 */
+const char *const *options_optimizers(void);     /* by clprune_optimizer_describe */
+extern const char *const options_schedules[];    /* by options_schedule */
+extern const char *const options_borders[];      /* black, reflect */
+extern const char *const options_mirrors[];      /* drawn, alternate */
+extern const char *const options_views[];        /* 1, 2, 6 */
 
 /* The views of a test image, and how images are moved in an epoch. */
 size_t options_views_count(const options *o);

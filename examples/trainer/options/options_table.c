@@ -21,6 +21,7 @@ const char *const options_roundings[] = {"stochastic", "nearest", NULL};
 const char *const options_rotate[] = {"no", "yes", NULL};
 const char *const options_chat[] = {"no", "yes", NULL};
 const char *const options_reduce_bits[] = {"32", "8", NULL};
+const char *const options_plan_devices[] = {"own", "h100", "h200", "a100", "rtx4090", NULL};
 const char *const options_stores[] = {"fp32", "bf16", NULL};
 const char *const options_base_bits[] = {"32", "16", "8", "4", "nf4", NULL};
 const char *const options_schedules[] = {"cosine", "step", "linear", NULL};
@@ -390,6 +391,11 @@ static const option_row rows[] = {
     TEXT("plan-csv", OPTION_PROCESS, plan_csv, "FILE",
         "with --plan: write the live bytes at each command of a step, by tensor", NEEDS_NOTHING,
         OF_ALL, RANKS_OWN),
+    CHOICE("plan-device", OPTION_PROCESS, plan_device, options_plan_devices, "NAME",
+        "with --plan: plan for a graphics card, h100, h200, a100 or rtx4090, and print the time of "
+        "each kernel in a step as its data sheet predicts it; own (the default): for the run's "
+        "device",
+        NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     FLAG("memory-report", OPTION_PROCESS, memory_report,
         "at the end, print the device memory of each tensor", NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     TEXT("tensorboard", OPTION_FORGET, tensorboard, "DIR",

@@ -62,7 +62,7 @@ clprune_status clprune_gate_backward(clprune_context *context, size_t batch, flo
     clprune__define(&plan.defines, "GIVE_DX", give_dx);
     clprune__define(&plan.defines, "READ_DX", read_dx);
     const size_t slices = apart ? 1 : plan.local / plan.lanes;
-    clprune_mat partial = give_dg ? dg : dy; /* without sums not touched */
+    clprune_mat partial = clprune__untouched(give_dg ? dg : dy);
     if (give_dg && slices > 1)
         TRY(clprune__scratch_mat(context, slices * batch, cols, &partial));
     clprune__launch launch;

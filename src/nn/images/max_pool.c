@@ -176,9 +176,9 @@ static clprune_status forward(clprune_context *context, const clprune_max_pool_d
         x.cols, variant, &launch, &global, &local));
     clprune__arg_mat(&launch, x);
     for (size_t i = MEAN; i <= BETA; i++)
-        clprune__arg_mat(&launch, none ? x : operands[i].mat); /* else not touched */
+        clprune__arg_mat(&launch, none ? clprune__untouched(x) : operands[i].mat);
     clprune__arg_mat(&launch, y);
-    clprune__arg_mat(&launch, keep ? positions : y); /* else not touched */
+    clprune__arg_mat(&launch, keep ? positions : clprune__untouched(y));
     return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }
 

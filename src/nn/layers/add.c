@@ -20,6 +20,6 @@ clprune_status clprune_add(clprune_context *context, float alpha, clprune_mat a,
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &add_kernel, &plan, &launch));
     ARG_FLOATS(&launch, alpha, beta);
-    ARG_MATS(&launch, a, two ? b : a, y); /* without b it is not touched */
+    ARG_MATS(&launch, a, two ? b : clprune__untouched(a), y);
     return clprune__rowwise_end(&launch, &plan, event);
 }

@@ -70,7 +70,7 @@ clprune_status clprune__cross_entropy_forward(clprune_context *context, float sm
     clprune__arg_mat(&launch, logits);
     clprune__arg_ints(&launch, labels);
     clprune__arg_ints(&launch, both.others);
-    ARG_MATS(&launch, mixes ? both.shares : logits, log_p, loss, hit); /* without it not touched */
+    ARG_MATS(&launch, mixes ? both.shares : clprune__untouched(logits), log_p, loss, hit);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
@@ -107,7 +107,7 @@ clprune_status clprune__cross_entropy_backward(clprune_context *context, float s
     ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes), scale);
     clprune__arg_uint(&launch, has_weight);
     clprune__arg_uint(&launch, mixes);
-    ARG_MATS(&launch, has_weight ? weight : log_p, log_p); /* without it it is not touched */
+    ARG_MATS(&launch, has_weight ? weight : clprune__untouched(log_p), log_p);
     clprune__arg_ints(&launch, labels);
     clprune__arg_ints(&launch, both.others);
     ARG_MATS(&launch, mixes ? both.shares : log_p, dlogits);

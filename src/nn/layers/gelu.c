@@ -32,7 +32,7 @@ clprune_status clprune__gelu_forward(clprune_context *context, clprune_activatio
     clprune__define(&plan.defines, "BIAS", bias);
     clprune__narrow_define(context, h, g, &plan.defines);
     define_activation(&plan.defines, f);
-    const clprune_mat mats[ALL] = {bias ? b : h, h, g}; /* without a bias b is not touched */
+    const clprune_mat mats[ALL] = {bias ? b : clprune__untouched(h), h, g};
     return clprune__rowwise_run(context, &gelu_forward_kernel, &plan, ALL, mats, event);
 }
 
@@ -58,7 +58,7 @@ static clprune_status backward(clprune_context *context, clprune_activation f, f
     define_activation(&plan.defines, f);
     if (codes != NULL)
         clprune__quantised_defines(codes, &plan.defines);
-    clprune_mat partial = dh; /* not touched without sums */
+    clprune_mat partial = clprune__untouched(dh); /* without sums */
     if (sums > 0)
         TRY(clprune__scratch_mat(context, plan.groups, dg.cols, &partial));
     clprune__launch launch;

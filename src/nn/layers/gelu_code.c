@@ -56,7 +56,7 @@ clprune_status clprune__gelu_code_forward(clprune_context *context, clprune_acti
     clprune__narrow_define(context, h, g, &plan.defines);
     if (f != CLPRUNE_ACTIVATION_GELU)
         clprune__define(&plan.defines, "ACTIVATION", (size_t)f);
-    const clprune_mat mats[ALL] = {bias ? b : h, h, g, codes}; /* without BIAS b is not touched */
+    const clprune_mat mats[ALL] = {bias ? b : clprune__untouched(h), h, g, codes};
     return clprune__rowwise_run(context, &gelu_code_forward_kernel, &plan, ALL, mats, event);
 }
 
@@ -77,7 +77,7 @@ clprune_status clprune__gelu_code_backward(clprune_context *context, unsigned bi
     const size_t sums = clprune__is_absent(db) ? 0 : 1;
     clprune__rowwise plan = clprune__sums_plan(context, rows, cols, sums, 1, 0);
     clprune__define(&plan.defines, "BITS", bits);
-    clprune_mat partial = dh; /* without sums not touched */
+    clprune_mat partial = clprune__untouched(dh); /* without sums */
     if (sums > 0)
         TRY(clprune__scratch_mat(context, plan.groups, cols, &partial));
     const clprune_mat mats[] = {dg, dh, codes, partial};

@@ -173,7 +173,8 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
     else if (want_db)
         TRY(clprune__token_bias_grad(context, beta, batch, desc->out, dy, db, last));
     clprune_mat rounded = dy;
-    if (features && want_dw && want_dx && clprune__saved_reads_bf16(saved))
+    if (features && want_dw && want_dx && clprune__gemm_reads_bf16(context) &&
+        clprune__saved_reads_bf16(saved))
         TRY(clprune__gemm_round(context, dy, desc->in, &rounded));
     /* ... dw = dy^T * x, or sum over n of dy_n * x_n^T, from the kept x ... */
     last = want_dx ? NULL : event;

@@ -53,7 +53,8 @@ clprune_status clprune__relu_forward(clprune_context *context, clprune_activatio
     clprune__define(&plan.defines, "KEEP", keep);
     if (f == CLPRUNE_ACTIVATION_RELU6)
         clprune__define(&plan.defines, "SIX", 1);
-    const clprune_mat mats[ALL] = {bias ? b : x, x, y, keep ? mask : y}; /* else not touched */
+    const clprune_mat mats[ALL] = {
+        bias ? b : clprune__untouched(x), x, y, keep ? mask : clprune__untouched(y)};
     return clprune__rowwise_run(context, &relu_forward_kernel, &plan, ALL, mats, event);
 }
 
@@ -73,7 +74,7 @@ clprune_status clprune__relu_backward(clprune_context *context, float beta, clpr
     TRY(clprune__check_operands(context, operands, DX, ALL));
     const size_t sums = clprune__is_absent(db) ? 0 : 1;
     const clprune__rowwise plan = plan_bytes(context, rows, cols, sums);
-    clprune_mat partial = dx; /* without sums not touched */
+    clprune_mat partial = clprune__untouched(dx); /* without sums */
     if (sums > 0)
         TRY(clprune__scratch_mat(context, plan.groups, cols, &partial));
     const clprune_mat mats[ALL] = {dy, mask, dx, partial};

@@ -124,7 +124,7 @@ static clprune_status finish(clprune_context *context, size_t rows, float eps, f
     TRY(clprune__rowwise_begin(context, &statistics_kernel, &plan, &launch));
     ARG_FLOATS(&launch, (float)clprune__max(rows, 1), eps, momentum);
     ARG_MATS(&launch, mean, m2, inv);
-    clprune__arg_mat(&launch, running ? running_mean : inv); /* else not touched */
+    clprune__arg_mat(&launch, running ? running_mean : clprune__untouched(inv));
     clprune__arg_mat(&launch, running ? running_var : inv);
     return clprune__rowwise_end(&launch, &plan, event);
 }
@@ -267,7 +267,7 @@ static clprune_status forward(clprune_context *context, const clprune_batch_norm
     TRY(clprune__rowwise_begin(context, &forward_kernel, &plan, &launch));
     set_inputs(&launch, &p);
     clprune__arg_mat(&launch, y);
-    clprune__arg_mat(&launch, p.masked ? mask : y); /* else not touched */
+    clprune__arg_mat(&launch, p.masked ? mask : clprune__untouched(y));
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
@@ -329,7 +329,7 @@ clprune_status clprune__batch_norm_backward_sums(clprune_context *context, float
     TRY(clprune__rowwise_begin(context, &backward_sums_kernel, &plan, &launch));
     set_inputs(&launch, &p);
     clprune__arg_mat(&launch, dy);
-    clprune__arg_mat(&launch, p.masked ? in->mask : dy); /* else not touched */
+    clprune__arg_mat(&launch, p.masked ? in->mask : clprune__untouched(dy));
     ARG_MATS(&launch, keep ? dz : partial, partial);
     TRY(clprune__rowwise_end(&launch, &plan, NULL));
     const clprune_mat out[2] = {clprune_mat_rows(sums, 0, 1), clprune_mat_rows(sums, 1, 1)};
@@ -374,7 +374,7 @@ clprune_status clprune__batch_norm_backward_input(clprune_context *context, size
     clprune__arg_float(&launch, rows > 0 ? 1 / (float)rows : 0.0f);
     set_inputs(&launch, &p);
     clprune__arg_mat(&launch, dy);
-    clprune__arg_mat(&launch, p.masked ? in->mask : dy); /* else not touched */
+    clprune__arg_mat(&launch, p.masked ? in->mask : clprune__untouched(dy));
     ARG_MATS(&launch, sums, dx);
     return clprune__rowwise_end(&launch, &plan, event);
 }

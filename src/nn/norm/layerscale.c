@@ -56,7 +56,7 @@ clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
         context, t.rows, t.cols, sums, CLPRUNE__STRIP, tokens ? CLPRUNE__STRIP : 0);
     clprune__define(&plan.defines, "ROW_SUMS", tokens);
     clprune__narrow_define(context, t, CLPRUNE_NO_MAT, &plan.defines);
-    clprune_mat partial, row_sums = dt; /* without ROW_SUMS not touched */
+    clprune_mat partial, row_sums = clprune__untouched(dt); /* without ROW_SUMS */
     TRY(clprune__scratch_mat(context, sums * plan.groups, t.cols, &partial));
     if (tokens)
         TRY(clprune__row_sums(context, t, db_tokens.cols, &row_sums));

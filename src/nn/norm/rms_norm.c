@@ -72,7 +72,7 @@ clprune_status clprune_rms_norm_backward(clprune_context *context, float beta, f
     clprune__define(&plan.defines, "GIVE_DX", give_dx);
     clprune__define(&plan.defines, "READ_DX", read_dx);
     clprune__narrow_define(context, x, CLPRUNE_NO_MAT, &plan.defines);
-    clprune_mat partial = dx; /* not touched without sums */
+    clprune_mat partial = clprune__untouched(dx);
     if (!frozen)
         TRY(clprune__scratch_mat(context, plan.groups, x.cols, &partial));
     clprune__launch launch;

@@ -47,6 +47,7 @@ typedef struct plan {
     size_t biases;
     bool mma;
     clprune__defines defines;
+    double product; /* multiplications of a sample's scores */
 } plan;
 
 /* Of all samples: rows of q and dq, and those of k and v. */
@@ -165,6 +166,14 @@ static size_t mma_rows(const clprune_context *context, const clprune_attention_d
     return bytes <= context->facts.local_memory ? rows : 0;
 }
 
+/* A causal query sees the keys up to its own. */
+static double score_product(const clprune_attention_desc *desc)
+{
+    const double queries = (double)desc->queries, all = queries * (double)desc->keys;
+    const double seen = queries * (double)desc->past + queries * (queries + 1) / 2;
+    return (double)(desc->heads * desc->cols) * (desc->causal && seen < all ? seen : all);
+}
+
 /* A vector kernel's work-item has 32 rows, whose sums fit the registers 8 at a time; a GPU's has
  * one, as it has where 16 do not fit local memory. `tiles`: matrices of a group there; `rows`: that
  * work-items own. */
@@ -200,6 +209,7 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
         .bias = desc->bias,
         .biases = desc->bias.rows / desc->heads / desc->keys};
     p.blocks = clprune__ceil_div(rows, p.lanes);
+    p.product = score_product(desc);
     clprune__define(&p.defines, "LOCAL", local);
     clprune__define(&p.defines, "VW", width);
     clprune__define(&p.defines, "QV", vectors);
@@ -250,8 +260,15 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     else
         clprune__arg_ints(launch, (clprune_ints){q.buffer, 0});
     clprune__arg_ulong(launch, p->biases);
-    clprune__arg_mat(launch, p->biases > 0 ? p->bias : q);
+    clprune__arg_mat(launch, p->biases > 0 ? p->bias : clprune__untouched(q));
     return CLPRUNE_SUCCESS;
+}
+
+/* `products` as large as that of the scores; what a kernel makes twice counts once. */
+static void multiplies(clprune__launch *launch, const plan *p, size_t batch, int products)
+{
+    clprune__launch_multiplies(launch, clprune__precision_on(launch->context, p->mma),
+        (double)batch * products * p->product);
 }
 
 /* `groups` of a sample. */
@@ -302,6 +319,7 @@ clprune_status clprune_attention_forward(clprune_context *context,
     clprune__launch launch;
     TRY(begin(context, p.mma ? &forward_mma_kernel : &forward_kernel, &p, q, &launch));
     ARG_MATS(&launch, q, k, v, y);
+    multiplies(&launch, &p, batch, 2);
     return end(&launch, &p, batch, d.heads * p.blocks, event);
 }
 
@@ -336,6 +354,7 @@ clprune_status clprune_attention_backward(clprune_context *context,
     if (whole > 0) {
         TRY(begin(context, &whole_kernel, &p, q, &launch));
         ARG_MATS(&launch, q, k, v, dy, dq, dk, dv);
+        multiplies(&launch, &p, batch, 5);
         return end(&launch, &p, batch, d.kv_heads, event);
     }
     clprune_mat slope, log_mass;
@@ -343,9 +362,11 @@ clprune_status clprune_attention_backward(clprune_context *context,
     TRY(clprune__scratch_mat(context, batch * d.heads, d.rows, &log_mass));
     TRY(begin(context, p.mma ? &queries_mma_kernel : &queries_kernel, &p, q, &launch));
     ARG_MATS(&launch, q, k, v, dy, dq, slope, log_mass);
+    multiplies(&launch, &p, batch, 3);
     TRY(end(&launch, &p, batch, d.heads * p.blocks, NULL));
     TRY(begin(context, p.mma ? &keys_mma_kernel : &keys_kernel, &of_keys, q, &launch));
     ARG_MATS(&launch, q, k, v, dy, slope, log_mass, dk, dv);
+    multiplies(&launch, &of_keys, batch, 4);
     return end(&launch, &of_keys, batch, d.kv_heads * of_keys.blocks, event);
 }
 
@@ -409,6 +430,7 @@ clprune_status clprune_attention_backward_bias(clprune_context *context,
     TRY(begin(context, &bias_kernel, &p, q, &launch));
     ARG_ULONGS(&launch, batch, slices);
     ARG_MATS(&launch, q, k, v, dy, partial);
+    multiplies(&launch, &p, batch, 2);
     TRY(end(&launch, &p, slices * p.biases, d.heads * p.blocks, NULL));
     return sum_slices(context, &p, slices, partial, dbias, event);
 }

@@ -34,7 +34,7 @@ clprune_status clprune_positions_forward(clprune_context *context, size_t batch,
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &positions_forward_kernel, &plan, &launch));
     clprune__arg_ulong(&launch, p.rows);
-    ARG_MATS(&launch, has_x ? x : y, p, y); /* without x it is not touched */
+    ARG_MATS(&launch, has_x ? x : clprune__untouched(y), p, y);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 

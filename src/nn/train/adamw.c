@@ -15,7 +15,8 @@ static clprune_status step(const clprune_optimizer *optimizer, const clprune__bu
     clprune__optimizer_betas(optimizer, &launch);
     ARG_FLOATS(&launch, m_scale, v_scale, desc->eps);
     clprune__optimizer_draws(optimizer, &launch);
-    clprune__optimizer_buffers(&launch, 4, (cl_mem[]){b->grad, b->value, b->state[0], b->state[1]});
+    clprune__optimizer_buffers(
+        optimizer, b, &launch, 4, (cl_mem[]){b->grad, b->value, b->state[0], b->state[1]});
     return clprune__optimizer_end(optimizer, b, &launch);
 }
 

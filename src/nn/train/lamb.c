@@ -17,7 +17,8 @@ static clprune_status moments(
     clprune__arg_float(&launch, optimizer->desc.weight_decay);
     clprune__optimizer_betas(optimizer, &launch);
     ARG_FLOATS(&launch, m_scale, v_scale, optimizer->desc.eps);
-    clprune__optimizer_buffers(&launch, 4, (cl_mem[]){b->grad, b->value, b->state[0], b->state[1]});
+    clprune__optimizer_buffers(
+        optimizer, b, &launch, 4, (cl_mem[]){b->grad, b->value, b->state[0], b->state[1]});
     clprune__arg_mat(&launch, partial);
     return clprune__optimizer_end(optimizer, b, &launch);
 }
@@ -31,7 +32,8 @@ static clprune_status apply(
     clprune__optimizer_corrections(optimizer, &m_scale, &v_scale);
     ARG_FLOATS(&launch, lr, optimizer->desc.weight_decay, m_scale, v_scale, optimizer->desc.eps);
     clprune__arg_mat(&launch, ratio);
-    clprune__optimizer_buffers(&launch, 3, (cl_mem[]){b->state[0], b->state[1], b->value});
+    clprune__optimizer_buffers(
+        optimizer, b, &launch, 3, (cl_mem[]){b->state[0], b->state[1], b->value});
     return clprune__optimizer_end(optimizer, b, &launch);
 }
 

@@ -11,7 +11,8 @@ static clprune_status step(const clprune_optimizer *optimizer, const clprune__bu
     ARG_FLOATS(&launch, lr, (float)((double)lr * (double)optimizer->desc.weight_decay));
     clprune__optimizer_betas(optimizer, &launch);
     clprune__optimizer_draws(optimizer, &launch);
-    clprune__optimizer_buffers(&launch, 3, (cl_mem[]){b->grad, b->value, b->state[0]});
+    clprune__optimizer_buffers(
+        optimizer, b, &launch, 3, (cl_mem[]){b->grad, b->value, b->state[0]});
     return clprune__optimizer_end(optimizer, b, &launch);
 }
 

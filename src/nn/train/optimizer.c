@@ -286,6 +286,7 @@ static clprune_status create_table(clprune_optimizer *optimizer)
         optimizer->tensors[i].row = b->first_row + b->rows;
         table[b->first_row + b->rows++] = row_of(optimizer, t);
         b->groups += groups;
+        b->elements += t->count;
         optimizer->groups += groups;
     }
     TRY_DONE(clprune__buffer_create(context, CLPRUNE_MEMORY_OPTIMIZER, "optimizer.table",

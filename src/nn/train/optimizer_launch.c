@@ -14,10 +14,24 @@ clprune_status clprune__optimizer_begin(const clprune_optimizer *optimizer,
     return CLPRUNE_SUCCESS;
 }
 
-void clprune__optimizer_buffers(clprune__launch *launch, size_t count, const cl_mem *buffers)
+/* Bytes of an element: gradients are read, values and state also written. */
+static size_t bytes_of(const clprune_optimizer *optimizer, const clprune__bundle *b, cl_mem buffer)
 {
-    for (size_t i = 0; i < count; i++)
+    if (buffer == NULL)
+        return 0;
+    if (buffer == b->grad)
+        return sizeof(float);
+    const bool codes = buffer != b->value && optimizer->desc.state_bits == 8;
+    return codes ? 2 : 2 * sizeof(float);
+}
+
+void clprune__optimizer_buffers(const clprune_optimizer *optimizer, const clprune__bundle *b,
+    clprune__launch *launch, size_t count, const cl_mem *buffers)
+{
+    for (size_t i = 0; i < count; i++) {
         clprune__arg_mem(launch, clprune__window_of(buffers[i]).whole);
+        launch->work.bytes += (double)b->elements * (double)bytes_of(optimizer, b, buffers[i]);
+    }
 }
 
 void clprune__optimizer_draws(const clprune_optimizer *optimizer, clprune__launch *launch)

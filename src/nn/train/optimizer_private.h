@@ -24,6 +24,7 @@ typedef struct clprune__bundle {
     size_t tensors;         /* in the bundle */
     size_t first_row, rows; /* of the table; empty tensors have none */
     size_t groups;          /* of a launch */
+    size_t elements;        /* of all tensors */
 } clprune__bundle;
 
 /* How the kernels divide tensors. */
@@ -73,7 +74,8 @@ struct clprune_optimizer {
 clprune_status clprune__optimizer_begin(const clprune_optimizer *optimizer,
     const clprune__kernel_def *def, const clprune__bundle *b, clprune__launch *launch);
 /* Buffers of a bundle as arguments; the table has their offsets. */
-void clprune__optimizer_buffers(clprune__launch *launch, size_t count, const cl_mem *buffers);
+void clprune__optimizer_buffers(const clprune_optimizer *optimizer, const clprune__bundle *b,
+    clprune__launch *launch, size_t count, const cl_mem *buffers);
 /* The steps before this one as an argument, for the draws of codes; 0 in the first step only. */
 void clprune__optimizer_draws(const clprune_optimizer *optimizer, clprune__launch *launch);
 clprune_status clprune__optimizer_end(

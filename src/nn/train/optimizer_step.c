@@ -62,7 +62,7 @@ static clprune_status sum_squares(
 {
     clprune__launch launch;
     TRY(clprune__optimizer_begin(optimizer, &square_sum_kernel, b, &launch));
-    clprune__optimizer_buffers(&launch, 1, &b->grad);
+    clprune__optimizer_buffers(optimizer, b, &launch, 1, &b->grad);
     clprune__arg_mat(&launch, partial);
     return clprune__optimizer_end(optimizer, b, &launch);
 }
@@ -73,7 +73,7 @@ static clprune_status scale_gradients(
     clprune__launch launch;
     TRY(clprune__optimizer_begin(optimizer, &scale_kernel, b, &launch));
     clprune__arg_mat(&launch, factor);
-    clprune__optimizer_buffers(&launch, 1, &b->grad);
+    clprune__optimizer_buffers(optimizer, b, &launch, 1, &b->grad);
     return clprune__optimizer_end(optimizer, b, &launch);
 }
 

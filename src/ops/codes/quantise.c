@@ -242,7 +242,7 @@ static clprune_status read(clprune_context *context, const clprune__quantised *q
     ARG_ULONGS(&launch, plan.group_rows, y.rows, y.cols);
     clprune__arg_quantised(&launch, q);
     if (x != NULL)
-        ARG_MATS(&launch, *x, scaled ? ls : *x); /* without ls it is not touched */
+        ARG_MATS(&launch, *x, scaled ? ls : clprune__untouched(*x));
     clprune__arg_mat(&launch, y);
     return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
 }

@@ -126,8 +126,12 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     return CLPRUNE_SUCCESS;
 }
 
-static clprune_status run(clprune__launch *launch, const job *j, cl_event *event)
+static clprune_status run(
+    clprune__launch *launch, const clprune__conv *conv, const job *j, cl_event *event)
 {
+    clprune__launch_multiplies(launch, CLPRUNE_PRECISION_FP32,
+        (double)conv->batch * (double)(conv->output.height * conv->output.width) *
+            (double)(conv->kernel.height * conv->kernel.width * conv->in));
     const size_t local = j->lanes * j->slices, global = j->chunks * j->splits * local;
     return clprune__launch_enqueue(launch, 1, &global, &local, event);
 }
@@ -142,8 +146,8 @@ clprune_status clprune__conv_depthwise_forward(clprune_context *context, const c
     clprune__narrow_define(context, x, y, &j.defines);
     clprune__launch launch;
     TRY(begin(context, &forward_kernel, conv, &j, &launch));
-    ARG_MATS(&launch, x, w, bias ? b : w, y);
-    return run(&launch, &j, event);
+    ARG_MATS(&launch, x, w, bias ? b : clprune__untouched(w), y);
+    return run(&launch, conv, &j, event);
 }
 
 clprune_status clprune__conv_depthwise_dx(clprune_context *context, const clprune__conv *conv,
@@ -156,7 +160,7 @@ clprune_status clprune__conv_depthwise_dx(clprune_context *context, const clprun
     TRY(begin(context, &input_kernel, conv, &j, &launch));
     clprune__arg_float(&launch, beta);
     ARG_MATS(&launch, dy, w, dx);
-    return run(&launch, &j, event);
+    return run(&launch, conv, &j, event);
 }
 
 clprune_status clprune__conv_depthwise_dw(clprune_context *context, const clprune__conv *conv,
@@ -171,7 +175,7 @@ clprune_status clprune__conv_depthwise_dw(clprune_context *context, const clprun
     clprune__launch launch;
     TRY(begin(context, &weights_kernel, conv, &j, &launch));
     ARG_MATS(&launch, x, dy, partial);
-    TRY(run(&launch, &j, NULL));
+    TRY(run(&launch, conv, &j, NULL));
 
     const size_t local = clprune__group_size(context, 32), vector = clprune__vector_width(context);
     const size_t global = clprune__ceil_div(conv->in, local * vector) * local;

@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "ops/codes/quantise_private.h"
 #include "ops/conv/conv_private.h"
+#include "ops/device/mma.h"
 #include "ops/device/ops_state.h"
 #include "ops/products/gemm_tile.h"
 #include "runtime/context/context_private.h"
@@ -81,6 +82,8 @@ clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__c
         clprune__arg_mat(&launch, from->x);
     clprune__arg_mat(&launch, dy);
     clprune__arg_region(&launch, scratch.partial);
+    clprune__launch_multiplies(&launch, clprune__precision_on(context, tile.mma),
+        (double)pixels * (double)taps * (double)conv->in * (double)conv->out);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
     return clprune__conv_finish_source(context, conv, from, &sums, beta, scratch, dw, event);
 }
@@ -106,7 +109,7 @@ clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clp
     plan.splits = clprune__tiled_splits(
         context, &plan, context->ops->tuning.tiled_tn.groups_per_unit, conv->batch);
     const clprune__bspmm_operands operands = {
-        dy, conv->out, xs, sizes, &scratch, .arg_pixels = arg_pixels, .pixels = conv};
+        dy, conv->out, xs, sizes, &scratch, .arg_pixels = arg_pixels, .pixels = conv, .taps = taps};
     TRY(clprune__bsr_values(context, xs, &scratch.values));
     TRY(clprune__bsr_read_index(context, xs, sizes, &scratch.index));
     TRY(clprune__bspmm_take_scratch(context, xs, sizes, &plan, &scratch));

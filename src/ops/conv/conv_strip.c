@@ -177,7 +177,7 @@ clprune_status clprune__conv_gather_strip(
     clprune__arg_uint(&launch, bias);
     clprune__arg_mat(&launch, job->from);
     clprune__arg_region(&launch, packed);
-    clprune__arg_mat(&launch, bias ? job->bias : job->from); /* else not read */
+    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(job->from));
     clprune__arg_mat(&launch, job->to);
     return clprune__launch_enqueue(&launch, 2, global, local, event);
 }

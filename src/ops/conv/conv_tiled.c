@@ -1,6 +1,7 @@
 /* The forward product and dx of a convolution on GPUs. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
+#include "ops/device/mma.h"
 #include "ops/products/gemm_tile.h"
 #include "runtime/context/check.h"
 #include "runtime/context/fail.h"
@@ -48,8 +49,10 @@ static clprune_status multiply(
     clprune__arg_float(&launch, job->beta);
     clprune__arg_uint(&launch, bias);
     ARG_MATS(&launch, job->from, w);
-    clprune__arg_mat(&launch, bias ? job->bias : job->w); /* else not read */
+    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(w));
     clprune__arg_mat(&launch, job->to);
+    clprune__launch_multiplies(&launch, clprune__precision_on(context, tile.mma),
+        (double)rows * (double)job->n * (double)job->k * (double)taps);
     return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }
 

@@ -98,7 +98,7 @@ clprune_status clprune__conv_gather_vector(
     clprune__arg_uint(&launch, bias);
     clprune__arg_mat(&launch, from);
     clprune__arg_region(&launch, packed);
-    clprune__arg_mat(&launch, bias ? job->bias : from); /* else not read */
+    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(from));
     clprune__arg_mat(&launch, job->to);
     return clprune__launch_enqueue(&launch, 2, global, local, event);
 }

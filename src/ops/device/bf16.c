@@ -24,11 +24,21 @@ void clprune__rounding_define(const clprune_context *context, clprune__defines *
     clprune__define(defines, "BF16", clprune__max(context->ops->pairs, CLPRUNE__PAIRS_CONVERTED));
 }
 
+/* 0: of floats; 2: vectors of four begin at multiples of 8 bytes, which GPUs read at once; else 1.
+ */
+static unsigned narrow_kind(const clprune_context *context, clprune_mat mat)
+{
+    if (mat.type != CLPRUNE_VALUES_BF16)
+        return 0;
+    return context->kernels == CLPRUNE_KERNELS_TILED && mat.offset % 4 == 0 && mat.ld % 4 == 0 ? 2
+                                                                                               : 1;
+}
+
 void clprune__narrow_define(const clprune_context *context, clprune_mat source, clprune_mat result,
     clprune__defines *defines)
 {
-    const bool in = source.type == CLPRUNE_VALUES_BF16, out = result.type == CLPRUNE_VALUES_BF16;
-    if (!in && !out)
+    const unsigned in = narrow_kind(context, source), out = narrow_kind(context, result);
+    if (in == 0 && out == 0)
         return;
     clprune__define(defines, "BF16_IN", in);
     clprune__define(defines, "BF16_OUT", out);

@@ -29,6 +29,11 @@ bool clprune__uses_mma(const clprune_context *context)
            context->ops->pairs == CLPRUNE__PAIRS_NONE;
 }
 
+clprune_precision clprune__precision_on(const clprune_context *context, bool mma)
+{
+    return mma ? context->ops->precision : CLPRUNE_PRECISION_FP32;
+}
+
 size_t clprune__mma_depth(const clprune_context *context)
 {
     return context->ops->precision == CLPRUNE_PRECISION_TF32 ? 8 : 16;

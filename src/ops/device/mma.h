@@ -19,6 +19,9 @@ clprune_status clprune__mma_probe(clprune_context *context, bool round_a);
  * kernels. */
 bool clprune__uses_mma(const clprune_context *context);
 
+/* The precision of a product's operands on tensor cores, or elsewhere. */
+clprune_precision clprune__precision_on(const clprune_context *context, bool mma);
+
 /* Appends the defines of mma.clh. */
 void clprune__mma_defines(
     const clprune_context *context, size_t m_tiles, size_t n_tiles, clprune__defines *defines);

@@ -11,9 +11,11 @@
  * elements. */
 enum { ROWS = 128, COLS = 128, NARROW_COLS = 64, LOCAL = 256, DEPTH = 32, STAGES = 3, CHUNK = 8 };
 
-/* A product of fewer operations takes less time from floats than the conversion of operands.
- * Emulated tensor cores convert always, for tests. */
+/* Operands of floats are converted where that takes less time than it saves: in products of at
+ * least this many operations, and operands of which each element takes part in at least as many
+ * sums. Emulated tensor cores convert always, for tests. */
 static const double least_work = 1 << 30;
+enum { LEAST_SUMS = 256 };
 
 clprune__gemm_tile clprune__gemm_bf16_tile(const clprune_context *context, size_t m, size_t n)
 {
@@ -43,10 +45,12 @@ static bool reads(clprune_mat mat, size_t stride)
            mat.cols % CHUNK == 0 && stride % CHUNK == 0;
 }
 
-/* Whether samples of floats can be rounded to bf16 in one go. */
-static bool converts(clprune_mat mat, size_t batch, size_t stride)
+/* Whether samples of floats can be rounded to bf16 in one go, and are worth it: each element is in
+ * `sums` sums of a sample. */
+static bool converts(
+    const clprune_context *context, clprune_mat mat, size_t batch, size_t stride, size_t sums)
 {
-    return mat.type == CLPRUNE_VALUES_FP32 &&
+    return mat.type == CLPRUNE_VALUES_FP32 && (sums >= LEAST_SUMS || context->ops->mma_emulated) &&
            (batch == 1 || stride == 0 || stride == mat.rows * mat.ld);
 }
 
@@ -99,8 +103,8 @@ clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job 
         b = bf16_b(job, &stride_b);
     const bool as_it_is = reads(a, stride_a) && reads(b, stride_b);
     if (!takes(context, job->m, job->n, job->k, as_it_is) ||
-        !(reads(a, stride_a) || converts(a, job->batch, stride_a)) ||
-        !(reads(b, stride_b) || converts(b, job->batch, stride_b)))
+        !(reads(a, stride_a) || converts(context, a, job->batch, stride_a, job->n)) ||
+        !(reads(b, stride_b) || converts(context, b, job->batch, stride_b, job->m)))
         return CLPRUNE_SUCCESS;
     TRY(narrow(context, job->batch, &a, &stride_a));
     TRY(narrow(context, job->batch, &b, &stride_b));
@@ -115,8 +119,8 @@ clprune_status clprune__gemm_round(
 {
     size_t stride = 0;
     *rounded = dy;
-    if (!clprune__gemm_reads_bf16(context) || dy.cols % CHUNK != 0 ||
-        !takes(context, dy.rows, cols, dy.cols, false))
+    if (dy.cols % CHUNK != 0 || !takes(context, dy.rows, cols, dy.cols, false) ||
+        !converts(context, dy, 1, 0, cols))
         return CLPRUNE_SUCCESS;
     return narrow(context, 1, rounded, &stride);
 }

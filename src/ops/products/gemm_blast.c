@@ -250,6 +250,6 @@ clprune_status clprune__gemm_blast(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
     const cl_mem buffers[] = {job->a.buffer, job->b.buffer, job->c.buffer};
-    const clprune__foreign product = {enqueue, job, 3, buffers};
+    const clprune__foreign product = {enqueue, job, 3, buffers, clprune__gemm_work(context, job)};
     return context->backend->foreign(context, &product, event);
 }

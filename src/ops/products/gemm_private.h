@@ -56,6 +56,9 @@ clprune_status clprune__gemm_settle(
  * those of c apart from each other and from a and b. */
 clprune_status clprune__gemm_check_samples(clprune_context *context, const clprune__gemm_job *job);
 
+/* What a job is to do: clprune_plan_command. */
+clprune_plan_work clprune__gemm_work(const clprune_context *context, const clprune__gemm_job *job);
+
 /* The last parameters of our own kernels: factors, operands with their strides, and a bias. */
 void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job);
 
@@ -117,7 +120,7 @@ clprune_status clprune__gemm_tiled(
 clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job *job);
 
 /* *rounded = dy in bf16, in the caller's scratch, where the products dy * w and dy^T * x, w: dy.cols
- * x `cols`, would each round it; else dy. */
+ * x `cols`, would each round it; else dy. The context reads bf16 (clprune__gemm_reads_bf16). */
 clprune_status clprune__gemm_round(
     clprune_context *context, clprune_mat dy, size_t cols, clprune_mat *rounded);
 

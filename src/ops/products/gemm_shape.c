@@ -1,5 +1,6 @@
 /* Dense products: their operands, the parameters of kernels, and what fits a device. */
 #include "core/checked.h"
+#include "ops/device/mma.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
@@ -96,8 +97,34 @@ clprune_status clprune__gemm_check_samples(clprune_context *context, const clpru
     return CLPRUNE_SUCCESS;
 }
 
+/* Of rows x cols elements of each sample, which may all be the same. */
+static double bytes_of(
+    const clprune__gemm_job *job, clprune_mat mat, size_t stride, double rows, double cols)
+{
+    const double samples = stride > 0 ? (double)job->batch : 1;
+    return samples * rows * cols * (double)clprune__element_bytes(mat);
+}
+
+clprune_plan_work clprune__gemm_work(const clprune_context *context, const clprune__gemm_job *job)
+{
+    const clprune__quantised *q = job->quantised_b;
+    const double m = (double)job->m, n = (double)job->n, k = (double)job->k;
+    const double rows_b = job->transpose_b ? n : k, cols_b = job->transpose_b ? k : n;
+    const double words = q != NULL ? (double)(q->codes.cols + q->groups.cols) : cols_b;
+    const double left_out = job->k_last > 0 ? k - (double)job->k_last : 0; /* by the last part */
+    const double written = job->beta != 0 ? 2 * n : n;                     /* and read */
+    return (clprune_plan_work){.kernel = "CLBlast",
+        .bytes = bytes_of(job, job->a, job->stride_a, m, k) +
+                 bytes_of(job, q != NULL ? q->codes : job->b, job->stride_b, rows_b, words) +
+                 bytes_of(job, job->c, job->stride_c, m, written),
+        .multiplications = m * n * ((double)job->batch * k - left_out),
+        .precision = clprune__precision_on(context, clprune__gemm_tile_of(context).mma)};
+}
+
 void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job)
 {
+    clprune_plan_work work = clprune__gemm_work(launch->context, job);
+    work.kernel = launch->work.kernel;
     ARG_FLOATS(launch, job->alpha, job->beta);
     clprune__arg_mat(launch, job->a);
     clprune__arg_ulong(launch, job->stride_a);
@@ -110,6 +137,7 @@ void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job)
     clprune__arg_ulong(launch, job->stride_c);
     if (job->bias != CLPRUNE__NO_BIAS)
         clprune__arg_mat(launch, job->bias_values);
+    launch->work = work;
 }
 
 size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width)

@@ -31,8 +31,8 @@ clprune_status clprune__sample_sum(clprune_context *context, float beta, size_t 
     launch.least_group = 1;
     ARG_ULONGS(&launch, samples, dw.rows, dw.cols);
     clprune__arg_float(&launch, beta);
-    clprune__arg_region(
-        &launch, (clprune__region){products.buffer, products.offset, sizeof(float)});
+    clprune__arg_region(&launch, (clprune__region){products.buffer, products.offset, sizeof(float),
+                                     products.rows * products.cols});
     clprune__arg_mat(&launch, dw);
     return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }

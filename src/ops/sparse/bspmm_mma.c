@@ -81,6 +81,7 @@ clprune_status clprune__multiply_tn_mma(clprune_context *context, const clprune_
     TRY(clprune__launch_begin(context, &bspmm_tn_mma_kernel, &defines, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
     clprune__arg_tn_operands(&launch, operands);
+    launch.work.precision = context->ops->precision;
     return clprune__enqueue_teams(&launch, plan);
 }
 
@@ -116,5 +117,6 @@ clprune_status clprune__multiply_nt_mma(clprune_context *context, const clprune_
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_nt_mma_kernel, &defines, &launch));
     clprune__arg_nt(&launch, plan, operands);
+    launch.work.precision = context->ops->precision;
     return clprune__enqueue_teams(&launch, plan);
 }

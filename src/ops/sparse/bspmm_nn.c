@@ -44,5 +44,7 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     clprune__arg_region(&launch, values);
     clprune__arg_index(&launch, &index);
     ARG_MATS(&launch, w, y);
+    clprune__launch_multiplies(
+        &launch, CLPRUNE_PRECISION_FP32, clprune__bspmm_multiplications(xs, w.cols));
     return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }

@@ -48,6 +48,7 @@ typedef struct clprune__bspmm_operands {
      * describe them, from `pixels`. Else NULL. */
     void (*arg_pixels)(clprune__launch *launch, const void *pixels);
     const void *pixels;
+    size_t taps; /* of such a convolution */
 } clprune__bspmm_operands;
 
 /* Floor: bspmm_shape.c. */
@@ -80,6 +81,9 @@ void clprune__join_samples(clprune_bsr *xs, clprune_bsr_sizes *sizes);
 void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands);
 void clprune__arg_tn_operands(clprune__launch *launch, const clprune__bspmm_operands *operands);
+
+/* Multiplications of a product of the kept values with `outputs` columns. */
+double clprune__bspmm_multiplications(const clprune_bsr *xs, size_t outputs);
 
 /* All parameters of a kernel of nt. */
 void clprune__arg_nt(clprune__launch *launch, const clprune__bspmm_plan *plan,

@@ -81,6 +81,15 @@ void clprune__arg_tn_operands(clprune__launch *launch, const clprune__bspmm_oper
     clprune__arg_region(launch, operands->scratch->starts);
     clprune__arg_region(launch, operands->scratch->entries);
     clprune__arg_region(launch, operands->scratch->partial);
+    clprune__launch_multiplies(launch, CLPRUNE_PRECISION_FP32,
+        clprune__bspmm_multiplications(operands->xs, operands->outputs));
+}
+
+double clprune__bspmm_multiplications(const clprune_bsr *xs, size_t outputs)
+{
+    const clprune_bsr_desc *desc = &xs->desc;
+    return (double)desc->batch * (double)(desc->keep * desc->block.rows * desc->block.cols) *
+           (double)outputs;
 }
 
 void clprune__arg_nt(clprune__launch *launch, const clprune__bspmm_plan *plan,

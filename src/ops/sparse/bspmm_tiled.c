@@ -58,6 +58,8 @@ clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprun
     if (operands->arg_pixels != NULL)
         operands->arg_pixels(&launch, operands->pixels);
     clprune__arg_tn_operands(&launch, operands);
+    if (operands->arg_pixels != NULL)
+        launch.work.multiplications *= (double)operands->taps;
     return clprune__enqueue_teams(&launch, plan);
 }
 

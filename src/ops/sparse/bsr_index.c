@@ -36,8 +36,11 @@ static clprune_status place_index(clprune_context *context, const clprune_bsr *b
 {
     const size_t rows = sizes->block_rows + 1, keep = bsr->desc.keep;
     const size_t size = sizeof(int32_t);
-    index->crow = (clprune__region){bsr->crow, bsr->offset.crow / size + bsr->first * rows, size};
-    index->col = (clprune__region){bsr->col, bsr->offset.col / size + bsr->first * keep, size};
+    const size_t batch = bsr->desc.batch;
+    index->crow = (clprune__region){
+        bsr->crow, bsr->offset.crow / size + bsr->first * rows, size, batch * rows};
+    index->col =
+        (clprune__region){bsr->col, bsr->offset.col / size + bsr->first * keep, size, batch * keep};
     if (sizes->index_type == CLPRUNE_INDEX_BITMAP) {
         TRY(take_ints(context, bsr, rows, &index->crow));
         TRY(take_ints(context, bsr, keep, &index->col));
@@ -71,8 +74,9 @@ static const clprune__region none = {0};
 
 static clprune__region bitmap_of(const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
 {
+    const size_t bytes = clprune__bitmap_bytes(sizes->blocks);
     return (clprune__region){
-        bsr->bitmap, bsr->offset.bitmap + bsr->first * clprune__bitmap_bytes(sizes->blocks), 1};
+        bsr->bitmap, bsr->offset.bitmap + bsr->first * bytes, 1, bsr->desc.batch * bytes};
 }
 
 clprune_status clprune__bsr_write_index(clprune_context *context, clprune__region mask,

@@ -16,14 +16,15 @@ clprune__region clprune__bsr_values_region(const clprune_bsr *bsr)
     const size_t before =
         bsr->first * desc->keep * clprune__block_values(desc->value_type, desc->block);
     const size_t size = clprune__value_bytes(desc->value_type);
-    return (clprune__region){bsr->values, bsr->offset.values / size + before, size};
+    return (clprune__region){bsr->values, bsr->offset.values / size + before, size,
+        desc->batch * desc->keep * clprune__block_values(desc->value_type, desc->block)};
 }
 
 clprune__region clprune__bsr_scales_region(const clprune_bsr *bsr)
 {
     const size_t size = sizeof(uint16_t);
-    return (clprune__region){
-        bsr->scales, bsr->offset.scales / size + bsr->first * bsr->desc.keep, size};
+    return (clprune__region){bsr->scales, bsr->offset.scales / size + bsr->first * bsr->desc.keep,
+        size, bsr->desc.batch * bsr->desc.keep};
 }
 
 size_t clprune__row_vector(size_t cols)

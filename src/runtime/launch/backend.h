@@ -10,7 +10,7 @@
 #include <CL/cl.h>
 #include <stdbool.h>
 
-#include "clprune/context.h"
+#include "clprune/plan.h"
 
 struct clprune__kernel;
 struct clprune__kernel_def;
@@ -30,6 +30,7 @@ typedef struct clprune__foreign {
     const void *job;
     size_t count;
     const cl_mem *buffers;
+    clprune_plan_work work;
 } clprune__foreign;
 
 typedef struct clprune__backend {

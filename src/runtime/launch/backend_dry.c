@@ -62,6 +62,10 @@ static bool reserve(clprune__record *record)
     if (scratch == NULL)
         return false;
     record->scratch = scratch;
+    clprune_plan_work *work = realloc(record->work, capacity * sizeof *work);
+    if (work == NULL)
+        return false;
+    record->work = work;
     record->capacity = capacity;
     return true;
 }
@@ -69,14 +73,17 @@ static bool reserve(clprune__record *record)
 /* Notes a command that touches `count` buffers, NULLs among them skipped. A command that fails
  * keeps its number, because it may have begun lives. Errors: OUT_OF_HOST_MEMORY, INVALID_ARGUMENT
  * (a buffer that this context did not create). */
-static clprune_status note(
-    clprune_context *context, size_t count, const cl_mem *buffers, cl_event *event)
+static clprune_status note(clprune_context *context, clprune_plan_work work, size_t count,
+    const cl_mem *buffers, cl_event *event)
 {
     clprune__record *record = context->record;
     REQUIRE(reserve(record), CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to note %llu commands",
         (unsigned long long)record->commands);
     const uint64_t command = record->commands++;
     record->scratch[command] = clprune__scratch_used(context);
+    record->work[command] = work;
+    if (work.multiplications == 0)
+        record->work[command].precision = CLPRUNE_PRECISION_FP32;
     for (size_t i = 0; i < count; i++)
         if (buffers[i] != NULL)
             TRY(clprune__ledger_touch(context, buffers[i], command));
@@ -98,13 +105,13 @@ static clprune_status note_kernel(const clprune__launch *launch, cl_uint dimensi
     (void)dimensions;
     (void)global;
     (void)local;
-    return note(launch->context, launch->buffers_count, launch->buffers, event);
+    return note(launch->context, launch->work, launch->buffers_count, launch->buffers, event);
 }
 
 static clprune_status note_foreign(
     clprune_context *context, const clprune__foreign *command, cl_event *event)
 {
-    return note(context, command->count, command->buffers, event);
+    return note(context, command->work, command->count, command->buffers, event);
 }
 
 static clprune_status note_fill(clprune_context *context, const void *pattern, size_t pattern_bytes,
@@ -113,22 +120,31 @@ static clprune_status note_fill(clprune_context *context, const void *pattern, s
     (void)pattern;
     (void)pattern_bytes;
     (void)offset;
-    (void)bytes;
-    return note(context, 1, &buffer, event);
+    return note(
+        context, (clprune_plan_work){.kernel = "fill", .bytes = (double)bytes}, 1, &buffer, event);
+}
+
+/* A transfer of a rectangle. */
+static clprune_status note_rect(
+    clprune_context *context, const char *name, const clprune__rect *rect)
+{
+    const double bytes = (double)rect->rows * (double)rect->row_bytes;
+    return note(
+        context, (clprune_plan_work){.kernel = name, .bytes = bytes}, 1, &rect->buffer, NULL);
 }
 
 static clprune_status note_write(
     clprune_context *context, const clprune__rect *rect, const void *host)
 {
     (void)host;
-    return note(context, 1, &rect->buffer, NULL);
+    return note_rect(context, "write", rect);
 }
 
 /* Reads give zeros. */
 static clprune_status note_read(clprune_context *context, const clprune__rect *rect, void *host)
 {
     memset(host, 0, rect->rows * rect->row_bytes);
-    return note(context, 1, &rect->buffer, NULL);
+    return note_rect(context, "read", rect);
 }
 
 static clprune_status no_event(clprune_context *context, cl_event *event)
@@ -234,6 +250,7 @@ void clprune__record_close(clprune_context *context)
         free(record->labels[i].name);
     free(record->labels);
     free(record->scratch);
+    free(record->work);
     free(record);
     context->record = NULL;
 }

@@ -15,6 +15,7 @@ clprune_status clprune__launch_begin(clprune_context *context, const clprune__ke
     launch->least_group = 0;
     launch->lost = false;
     launch->arguments_count = launch->buffers_count = 0;
+    launch->work = (clprune_plan_work){.kernel = def->entry};
     REQUIRE(!defines->overflow, CLPRUNE_INTERNAL_ERROR, "the defines of kernel %s overflow: %s",
         def->entry, defines->text);
     return context->backend->find(context, def, defines->text, &launch->kernel);
@@ -53,9 +54,11 @@ void clprune__arg_float(clprune__launch *launch, float value)
 
 void clprune__arg_mat(clprune__launch *launch, clprune_mat mat)
 {
-    const clprune_mat in = clprune__mat_in_window(mat);
+    const clprune_mat in = clprune__mat_in_window(mat), units = clprune__mat_units(mat);
     clprune__arg_mem(launch, in.buffer);
     ARG_ULONGS(launch, in.offset, in.ld);
+    launch->work.bytes +=
+        (double)units.rows * (double)units.cols * (double)clprune__element_bytes(units);
 }
 
 void clprune__arg_region(clprune__launch *launch, clprune__region region)
@@ -64,11 +67,19 @@ void clprune__arg_region(clprune__launch *launch, clprune__region region)
     const size_t origin = window.origin > 0 ? window.origin / region.size : 0;
     clprune__arg_ulong(launch, region.offset + origin);
     clprune__arg_mem(launch, window.whole);
+    launch->work.bytes += (double)region.count * (double)region.size;
 }
 
 void clprune__arg_ints(clprune__launch *launch, clprune_ints ints)
 {
     clprune__arg_region(launch, (clprune__region){ints.buffer, ints.offset, sizeof(int32_t)});
+}
+
+void clprune__launch_multiplies(
+    clprune__launch *launch, clprune_precision precision, double multiplications)
+{
+    launch->work.precision = precision;
+    launch->work.multiplications = multiplications;
 }
 
 clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensions,

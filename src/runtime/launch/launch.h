@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "clprune/matrix.h"
+#include "clprune/plan.h"
 #include "runtime/launch/defines.h"
 #include "runtime/launch/program_cache.h"
 
@@ -37,7 +38,8 @@ typedef struct clprune__launch {
      * work-items, a multiple of this, are tried. Set after begin, for kernels that take their group
      * size from the define LOCAL alone. */
     size_t least_group;
-    bool lost; /* the offset of a window was lost */
+    bool lost;              /* the offset of a window was lost */
+    clprune_plan_work work; /* bytes: of the matrices and regions among the arguments */
     size_t arguments_count, buffers_count;
     clprune__argument arguments[CLPRUNE__LAUNCH_ARGUMENTS];
     cl_mem buffers[CLPRUNE__LAUNCH_BUFFERS]; /* among the arguments */
@@ -47,6 +49,7 @@ typedef struct clprune__launch {
 typedef struct clprune__region {
     cl_mem buffer; /* NULL: none */
     size_t offset, size;
+    size_t count; /* of elements, for the work of launches; 0 where it is not known */
 } clprune__region;
 
 clprune_status clprune__launch_begin(clprune_context *context, const clprune__kernel_def *def,
@@ -63,6 +66,17 @@ void clprune__arg_mem(clprune__launch *launch, cl_mem buffer);
 void clprune__arg_ulong(clprune__launch *launch, size_t value);
 void clprune__arg_uint(clprune__launch *launch, uint32_t value);
 void clprune__arg_float(clprune__launch *launch, float value);
+
+/* A matrix that stands for an absent one, as an argument that the kernel does not touch. */
+static inline clprune_mat clprune__untouched(clprune_mat mat)
+{
+    mat.rows = 0;
+    return mat;
+}
+
+/* Says what the launch multiplies: clprune_plan_command. */
+void clprune__launch_multiplies(
+    clprune__launch *launch, clprune_precision precision, double multiplications);
 
 /* Several arguments of one kind in a row. */
 #define ARG_MATS(launch, ...)   CLPRUNE__ARGS(clprune__arg_mat, clprune_mat, launch, __VA_ARGS__)

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "clprune/memory.h"
+#include "clprune/plan.h"
 
 /* What a place of the arena is found by. */
 typedef struct clprune__label {
@@ -14,12 +14,13 @@ typedef struct clprune__label {
 } clprune__label;
 
 typedef struct clprune__record {
-    uint64_t commands;      /* noted so far */
-    uint64_t *scratch;      /* (commands) bytes borrowed while each was enqueued */
-    size_t capacity;        /* of `scratch` */
-    bool begun;             /* clprune_plan_begin was called */
-    uint64_t planned_from;  /* then: buffers with number >= planned_from are planned */
-    clprune__label *labels; /* of buffers alive then or released at any time, each once */
+    uint64_t commands;       /* noted so far */
+    uint64_t *scratch;       /* (commands) bytes borrowed while each was enqueued */
+    clprune_plan_work *work; /* (commands) what each is to do */
+    size_t capacity;         /* of both */
+    bool begun;              /* clprune_plan_begin was called */
+    uint64_t planned_from;   /* then: buffers with number >= planned_from are planned */
+    clprune__label *labels;  /* of buffers alive then or released at any time, each once */
     size_t labels_count;
     bool lost; /* there was no memory for a label */
 } clprune__record;

@@ -184,11 +184,12 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
     plan->totals.scratch_bytes = context->scratch->most;
     TRY_DONE(choose_slab(context, plan));
     plan->scratch = copy_of(record->scratch, (size_t)record->commands * sizeof *record->scratch);
+    plan->work = copy_of(record->work, (size_t)record->commands * sizeof *record->work);
     plan->buffers = calloc(clprune__max(ledger->count, 1), sizeof *plan->buffers);
     plan->setup = strdup(context->setup);
     plan->programs = clprune__programs_noted(context);
-    REQUIRE_DONE(plan->scratch != NULL && plan->buffers != NULL && plan->setup != NULL &&
-                     plan->programs != NULL,
+    REQUIRE_DONE(plan->scratch != NULL && plan->work != NULL && plan->buffers != NULL &&
+                     plan->setup != NULL && plan->programs != NULL,
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan of %zu buffers", ledger->count);
     for (size_t i = 0; i < ledger->count; i++) {
         const clprune__ledger_entry *entry = &ledger->entries[i];
@@ -219,6 +220,7 @@ void clprune_plan_destroy(clprune_plan *plan)
     }
     free(plan->buffers);
     free(plan->scratch);
+    free(plan->work);
     free(plan->setup);
     free(plan->programs);
     free(plan);
@@ -239,4 +241,10 @@ void clprune_plan_visit(const clprune_plan *plan,
 uint64_t clprune_plan_scratch(const clprune_plan *plan, uint64_t command)
 {
     return plan != NULL && command < plan->totals.commands ? plan->scratch[command] : 0;
+}
+
+clprune_plan_work clprune_plan_command(const clprune_plan *plan, uint64_t command)
+{
+    return plan != NULL && command < plan->totals.commands ? plan->work[command]
+                                                           : (clprune_plan_work){.kernel = ""};
 }

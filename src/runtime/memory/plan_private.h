@@ -15,7 +15,8 @@ struct clprune_plan {
     clprune_plan_totals totals;
     clprune__planned *buffers;
     size_t count;
-    uint64_t *scratch;   /* (totals.commands) bytes borrowed during each */
+    uint64_t *scratch;       /* (totals.commands) bytes borrowed during each */
+    clprune_plan_work *work; /* (totals.commands) */
     uint64_t slab_bytes; /* a multiple of CLPRUNE__ARENA_ALIGN; no place crosses a multiple of it */
     char *setup;         /* the dry context's */
     char *programs;      /* of its commands: clprune__programs_noted */

@@ -188,6 +188,7 @@ clprune_status clprune__scratch_array(
     TRY(clprune__scratch_take(context, bytes, &array->buffer, &array->offset));
     array->offset /= size;
     array->size = size;
+    array->count = count;
     return CLPRUNE_SUCCESS;
 }
 
