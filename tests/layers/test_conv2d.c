@@ -12,19 +12,21 @@ typedef struct conv_row {
     const char *name;
     conv_ref r;
     bool bias;
+    bool aligned; /* rows of matrices begin at multiples of four elements */
 } conv_row;
 
 /* Few numbers of channels, each of which takes programs of its own: 16 is a whole vector, 20 is
  * not; 3 is no multiple of a vector's part, 800 more than a panel is deep. */
 static const conv_row rows[] = {
-    {"3x3", {2, 16, 20, 6, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"3x3", {2, 16, 20, 6, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true, true},
     {"3x3 stride 2", {2, 16, 20, 7, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, false},
     {"7x7 stride 2 of 3 channels", {2, 3, 20, 13, 14, {7, 7}, {2, 2}, {3, 3}, {1, 1}, 0, 0}, true},
     {"stride 3 dilation 2, uneven", {2, 16, 20, 11, 9, {2, 3}, {3, 2}, {1, 2}, {2, 3}, 0, 0}, true},
     {"many images", {40, 16, 20, 3, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
     {"wide image", {1, 3, 20, 2, 1100, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
     {"tall image", {2, 3, 20, 1100, 5, {3, 3}, {2, 1}, {1, 1}, {1, 1}, 0, 0}, true},
-    {"3x3 stride 2, even image", {2, 16, 20, 6, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"3x3 stride 2, even image", {2, 16, 20, 6, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, true,
+        true},
     {"1x1 stride 2, even image", {3, 16, 20, 4, 8, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 0, 0}, true},
     {"taps that share cells", {2, 16, 20, 12, 20, {7, 5}, {4, 6}, {3, 4}, {2, 1}, 0, 0}, true},
     {"stride far above the image",
@@ -46,6 +48,8 @@ static const conv_row rows[] = {
         true},
     {"more outputs than a panel is deep", {1, 64, 700, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
         true},
+    {"more taps than bits", {1, 3, 20, 6, 7, {17, 18}, {1, 1}, {6, 6}, {1, 1}, 0, 0}, true},
+    {"slices of channels", {1, 64, 32, 3, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true, true},
     {"3x3 stride 2, many images", {18, 20, 24, 5, 6, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, true},
     {"more channels than a strip is deep", {1, 700, 16, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
         true},
@@ -69,7 +73,7 @@ enum { FORM_ROWS = 13 };
 /* Whether a row is for slow simulators, too. */
 static bool is_wanted(const conv_ref *r)
 {
-    return !test_small() || (r->batch * r->height * r->width < 100 && r->in <= 20);
+    return !test_small() || (r->batch * r->height * r->width < 100 && r->in * r->out <= 2048);
 }
 
 static clprune_conv2d_desc describe(const conv_ref *r)
@@ -116,13 +120,14 @@ static tensors make(const conv_row *row, clprune_keep keep)
         .b = test_new_normal(23, r.out),
         .dy = test_new_normal(24, results * r.out)};
     t.saved = test_new_conv2d_saved(test_context(), t.layer, r.batch, t.image);
-    t.mx = test_mat_make(pixels, r.in, 1, t.x);
-    t.mw = test_mat_make(r.out, inner, 3, t.w);
+    const size_t pad = row->aligned ? 4 : 1; /* behind the columns */
+    t.mx = test_mat_make(pixels, r.in, pad, t.x);
+    t.mw = test_mat_make(r.out, inner, 4 - pad, t.w);
     t.mb = test_mat_make(1, r.out, 0, t.b);
-    t.mdy = test_mat_make(results, r.out, 2, t.dy);
-    t.my = test_mat_make(results, r.out, 1, NULL);
-    t.mdx = test_mat_make(pixels, r.in, 2, NULL);
-    t.mdw = test_mat_make(r.out, inner, 1, NULL);
+    t.mdy = test_mat_make(results, r.out, 2 * pad, t.dy);
+    t.my = test_mat_make(results, r.out, pad, NULL);
+    t.mdx = test_mat_make(pixels, r.in, 2 * pad, NULL);
+    t.mdw = test_mat_make(r.out, inner, pad, NULL);
     t.mdb = test_mat_make(1, r.out, 0, NULL);
     return t;
 }

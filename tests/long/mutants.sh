@@ -26,7 +26,7 @@ mutant() {
     [ -z "$only_old" ] || [ "$only_old" = "$3" ] || return
     file=$(cd "$root" && find cl src -name "$2")
     case $2 in
-    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl | net_resample.c) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
+    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pooled_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl | net_resample.c) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     gemm_tile_mma.clh | mma_read.clh | attention_*mma.*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=reversed" ;;
@@ -135,17 +135,21 @@ mutant test_conv2d conv_vector.cl 'if (find_sources(source, &at, t, g, from_ld, 
 mutant test_conv2d conv_vector.cl 'p.images = min(grid.block, grid.batch - p.first);' 'p.images = grid.block;'
 mutant test_conv2d conv_vector.cl '    p.first += p.images;' ';'
 mutant test_conv2d conv_weights.cl 't / taps_x * weight_step_y' 't / taps_x'
-mutant test_conv2d conv_tiled.cl 'if (at->c < k)' 'if (at->c <= k)'
+mutant test_conv2d conv_tiled.cl 'c >= k ? 1' 'c > k ? 1'
+mutant test_conv2d conv_weight_rows.cl 't % taps_x * weight_step_x' 't % taps_x'
 mutant test_conv2d gather.clh 'v * g.spread_x + g.shift_x' 'v * g.spread_x'
 mutant test_conv2d layer.clh '(first + stride - 1) / stride' 'first / stride'
 mutant test_conv2d conv_dw_vector.cl 'min(top + segment_height, height)' 'height'
 mutant test_conv2d conv_dw_pooled_vector.cl 'min(top + segment_height, grid.rows)' 'grid.rows'
 mutant test_conv2d conv_dw_pooled_vector.cl 'shift) / side + 1)' 'shift) / side)'
 mutant test_conv2d conv_dw_pooled_vector.cl 'grid.rows + down.x + y' 'grid.rows + y'
-mutant test_conv2d conv_dw_tiled.cl 'const bool there = r < last;' 'const bool there = true;'
-mutant test_conv2d conv_dw_tiled.cl 'first_channel + RESULT_ROW(r)' 'first_channel + RESULT_ROW(0)'
-mutant test_conv2d conv_dw_tiled.cl 'reaching(0, (int)height' 'reaching(0, (int)height - 1'
-mutant test_conv2d conv_dw_tiled.cl 'x.groups + (pixel)*x.groups_ld' 'x.groups'
+mutant test_conv2d conv_dw_tiled.cl 'i < count ? inside : 0' 'inside'
+mutant test_conv2d conv_dw_tiled.cl 'r > 0 && r % (RING / 2) == 0' 'r > 0 && r % RING == 0'
+mutant test_conv2d conv_dw_tiled.cl 'RESULT_ROW(r) <= last_term' 'RESULT_ROW(r) < last_term'
+mutant test_conv2d conv_dw_pooled_tiled.cl 'first_channel + RESULT_ROW(r)' 'first_channel + RESULT_ROW(0)'
+mutant test_conv2d conv_dw_pooled_tiled.cl 'reaching(0, (int)height' 'reaching(0, (int)height - 1'
+mutant test_conv2d conv_dw_tiled.cl 'x.groups + ((ulong)t.offset + pixel) * x.groups_ld' 'x.groups'
+mutant test_conv2d pixels.clh 'p.u + v / width' 'p.u'
 mutant test_conv2d tiled_tn.clh 'from % stride == 0 &&' ''
 mutant test_conv2d layer.clh 't % a.kernel_width' '0'
 mutant test_conv2d conv_lists.cl '(y - first) % stride_y * stride_x' '0'

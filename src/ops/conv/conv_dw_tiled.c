@@ -14,44 +14,67 @@ static const clprune__kernel_def conv_dw_tiled_kernel = {"conv/conv_dw_tiled.cl"
 static const clprune__kernel_def conv_dw_tiled_quantised_kernel = {
     "conv/conv_dw_tiled.cl", "conv_dw_tiled_quantised"};
 
+static const clprune__kernel_def conv_dw_pooled_tiled_kernel = {
+    "conv/conv_dw_pooled_tiled.cl", "conv_dw_pooled_tiled"};
+
+/* Of a split's pixels, counted in 31 bits; of taps along an axis, a bit each in a half of a word.
+ */
+enum { LONGEST_RUN = 1 << 30, MOST_TAPS = 16, SLICE = 16 };
+
+bool clprune__conv_dw_tiled_flattens(const clprune__conv *conv)
+{
+    return conv->kernel.height <= MOST_TAPS && conv->kernel.width <= MOST_TAPS;
+}
+
+/* A group has channels of one tap if x is pooled, because each tap has sums of dy of its own. Else
+ * it has channels of several taps; but more taps than fit a word are products of cells of a pixel.
+ */
 clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    const clprune_extent grid = clprune__conv_grid(conv, from->cell);
+    const bool pooled = from->cell > 1 || !clprune__conv_dw_tiled_flattens(conv);
+    const clprune_extent cells = {clprune__ceil_div(conv->image.height, from->cell),
+        clprune__ceil_div(conv->image.width, from->cell)};
+    const clprune_extent grid = pooled ? cells : conv->output;
     const size_t pixels = conv->batch * grid.height * grid.width;
     const size_t taps = conv->kernel.height * conv->kernel.width;
     const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
-    const size_t parts = taps * clprune__ceil_div(conv->in, tile.rows);
     clprune__bspmm_plan sums = {.inner = taps * conv->in,
         .panel = tile.cols,
-        .panels = clprune__ceil_div(conv->out, tile.cols),
-        .groups = parts};
-    sums.splits = clprune__tiled_splits(context, &sums,
-        context->ops->tuning.tiled_tn.groups_per_unit, clprune__ceil_div(pixels, 4 * tile.cols));
-    const size_t run = clprune__ceil_div(pixels, sums.splits);
+        .panels = clprune__ceil_div(conv->out, tile.cols)};
+    sums.groups = pooled ? taps * clprune__ceil_div(conv->in, tile.rows)
+                         : clprune__ceil_div(sums.inner, tile.rows);
+    sums.splits = clprune__max(clprune__ceil_div(pixels, LONGEST_RUN),
+        clprune__tiled_splits(context, &sums, context->ops->tuning.tiled_tn.groups_per_unit,
+            clprune__ceil_div(pixels, 4 * tile.cols)));
+    const size_t run = clprune__round_up(clprune__ceil_div(pixels, sums.splits), tile.depth);
     sums.splits = clprune__ceil_div(pixels, run);
     const size_t local[2] = {tile.local, 1};
-    const size_t global[2] = {sums.panels * parts * tile.local, sums.splits};
+    const size_t global[2] = {sums.panels * sums.groups * tile.local, sums.splits};
     SCRATCH_SCOPE(context);
     clprune__bspmm_scratch scratch = {.even_rows = false};
     TRY(clprune__conv_take_partial(context, &sums, &scratch));
     clprune__defines defines = {0};
     clprune__gemm_tile_defines(context, &defines);
-    clprune__define(
-        &defines, "XV", from->q != NULL ? 4 : clprune__conv_row_vector(from->x, conv->in));
+    clprune__define(&defines, "XV",
+        from->q == NULL     ? clprune__conv_row_vector(from->x, conv->in)
+        : conv->in % 4 == 0 ? 4
+                            : 1);
     clprune__define(&defines, "DYV", clprune__conv_row_vector(dy, conv->out));
-    clprune__define(&defines, "POOLED", from->cell > 1);
     if (from->q != NULL)
         clprune__quantised_defines(from->q, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context,
-        from->q != NULL ? &conv_dw_tiled_quantised_kernel : &conv_dw_tiled_kernel, &defines,
-        &launch));
+        pooled            ? &conv_dw_pooled_tiled_kernel
+        : from->q != NULL ? &conv_dw_tiled_quantised_kernel
+                          : &conv_dw_tiled_kernel,
+        &defines, &launch));
     clprune__arg_ulong(&launch, conv->batch);
     clprune__arg_uint(&launch, (uint32_t)conv->in);
     clprune__arg_uint(&launch, (uint32_t)conv->out);
     clprune__arg_conv(&launch, conv);
-    clprune__arg_uint(&launch, (uint32_t)from->cell);
+    const size_t slice = conv->in % SLICE == 0 ? SLICE : conv->in;
+    clprune__arg_uint(&launch, (uint32_t)(pooled ? from->cell : slice));
     clprune__arg_ulong(&launch, run);
     if (from->q != NULL)
         clprune__arg_quantised(&launch, from->q);

@@ -247,8 +247,9 @@ static bool joins_taps(const clprune__conv *conv)
 bool clprune__conv_reads_codes(
     const clprune_context *context, const clprune__conv *conv, const clprune__quantised *q)
 {
-    return !clprune__conv_uses_vectors(context) ||
-           (context->ops->pairs != CLPRUNE__PAIRS_NONE && q->desc.bits == 16 && !joins_taps(conv));
+    if (!clprune__conv_uses_vectors(context))
+        return clprune__conv_dw_tiled_flattens(conv);
+    return context->ops->pairs != CLPRUNE__PAIRS_NONE && q->desc.bits == 16 && !joins_taps(conv);
 }
 
 clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,

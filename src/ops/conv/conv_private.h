@@ -133,6 +133,11 @@ clprune_status clprune__conv_finish_source(clprune_context *context, const clpru
 clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
     size_t vectors, bool taps_first, size_t zeros, clprune__region *packed);
 
+/* The weights of a product as rows for conv_tiled.cl: n x (taps * k), with zeros up to a multiple
+ * of `multiple`. job->w itself where it lies so, else a copy in scratch. */
+clprune_status clprune__conv_weight_rows(
+    clprune_context *context, const clprune__conv_gather *job, size_t multiple, clprune_mat *rows);
+
 /* conv_strip_vector.cl, where a strip of the source fits local memory, ... */
 bool clprune__conv_strips(const clprune_context *context, const clprune__conv_gather *job);
 clprune_status clprune__conv_gather_strip(
@@ -153,11 +158,13 @@ bool clprune__conv_takes_pairs(const clprune_context *context, const clprune__co
 clprune_status clprune__conv_round_source(clprune_context *context, clprune_mat *from);
 
 /* conv_dw_vector.cl and conv_dw_tiled.cl. The former takes cells of more than a pixel only if
- * clprune__conv_dw_vector_pools says true: a row of cells fits local memory. */
+ * clprune__conv_dw_vector_pools says true: a row of cells fits local memory. The latter takes codes
+ * only if clprune__conv_dw_tiled_flattens says true: at most 16 x 16 taps. */
 bool clprune__conv_dw_vector_pools(
     const clprune_context *context, const clprune__conv *conv, size_t cell);
 clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+bool clprune__conv_dw_tiled_flattens(const clprune__conv *conv);
 clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
@@ -209,9 +216,9 @@ bool clprune__conv_pools(const clprune_context *context, const clprune__conv *co
 clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* dw from codes; only if clprune__conv_reads_codes says true: on GPUs, and on CPUs from codes of 16
- * bits with products of bf16, unless taps are joined, as those of at most 15 channels. Then the
- * bits are those of clprune__conv_dw with the dequantised images. */
+/* dw from codes; only if clprune__conv_reads_codes says true: on GPUs of at most 16 x 16 taps, and
+ * on CPUs from codes of 16 bits with products of bf16, unless taps are joined, as those of at most
+ * 15 channels. Then the bits are those of clprune__conv_dw with the dequantised images. */
 bool clprune__conv_reads_codes(
     const clprune_context *context, const clprune__conv *conv, const clprune__quantised *q);
 clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,

@@ -4,38 +4,79 @@
 #include "ops/device/mma.h"
 #include "ops/products/gemm_tile.h"
 #include "runtime/context/check.h"
+#include "runtime/context/fail.h"
+#include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def conv_tiled_kernel = {"conv/conv_tiled.cl", "conv_tiled"};
 
-clprune_status clprune__conv_gather_tiled(
+/* The taps of a launch, whose pixels have a bit for each row and column of them, and the sizes of
+ * its table: a program each. Channels of a slice: those of a line of the cache. */
+enum { TAP_ROWS = 15, TAP_COLS = 16, FEW_TAPS = 16, SOME_TAPS = 64, SLICE = 32 };
+
+static clprune_status multiply(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {
     const size_t rows = job->batch * job->grid.height * job->grid.width;
+    const size_t taps = job->taps.height * job->taps.width;
     const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
     const size_t local = tile.local;
     const size_t global =
         clprune__ceil_div(job->n, tile.cols) * clprune__ceil_div(rows, tile.rows) * local;
     const bool bias = !clprune__is_absent(job->bias);
+    SCRATCH_SCOPE(context);
+    clprune_mat w;
+    TRY(clprune__conv_weight_rows(context, job, tile.depth, &w));
+    const bool vectors =
+        clprune__conv_row_vector(job->to, job->n) == 4 && (!bias || job->bias.offset % 4 == 0);
     clprune__defines defines = {0};
     clprune__gemm_tile_defines(context, &defines);
-    clprune__define(&defines, "BACK", job->back);
-    clprune__define(&defines, "FV", clprune__conv_row_vector(job->from, job->k));
-    clprune__define(&defines, "WV", clprune__conv_row_vector(job->w, job->back ? job->n : job->k));
+    const size_t from_vector = clprune__conv_row_vector(job->from, job->k);
+    clprune__define(&defines, "FV", from_vector);
+    clprune__define(&defines, "SLICED", from_vector == 4 && job->k % SLICE == 0 ? SLICE : 0);
+    clprune__define(&defines, "TV", vectors ? 4 : 1);
+    clprune__define(&defines, "TAPS",
+        taps <= FEW_TAPS    ? FEW_TAPS
+        : taps <= SOME_TAPS ? SOME_TAPS
+                            : TAP_ROWS * TAP_COLS);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_tiled_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, rows);
     clprune__arg_uint(&launch, (uint32_t)job->n);
     clprune__arg_uint(&launch, (uint32_t)job->k);
-    clprune__arg_uint(&launch, (uint32_t)(job->taps.height * job->taps.width));
+    clprune__arg_uint(&launch, (uint32_t)taps);
+    clprune__arg_ulong(&launch, clprune__round_up(taps * job->k, tile.depth));
     clprune__arg_gather_pixels(&launch, job);
-    clprune__arg_gather_weights(&launch, job);
     clprune__arg_float(&launch, job->beta);
     clprune__arg_uint(&launch, bias);
-    ARG_MATS(&launch, job->from, job->w);
-    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(job->w));
+    ARG_MATS(&launch, job->from, w);
+    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(w));
     clprune__arg_mat(&launch, job->to);
     clprune__launch_multiplies(&launch, clprune__precision_on(context, tile.mma),
-        (double)rows * (double)job->n * (double)job->k *
-            (double)(job->taps.height * job->taps.width));
+        (double)rows * (double)job->n * (double)job->k * (double)taps);
     return clprune__launch_enqueue(&launch, 1, &global, &local, event);
+}
+
+/* More taps are halved: the second half is added to the first one's product. */
+clprune_status clprune__conv_gather_tiled(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event)
+{
+    const clprune_extent taps = job->taps;
+    if (taps.height <= TAP_ROWS && taps.width <= TAP_COLS)
+        return multiply(context, job, event);
+    const bool rows = taps.height > TAP_ROWS;
+    const size_t half = (rows ? taps.height : taps.width) / 2;
+    clprune__conv_gather first = *job, second = *job;
+    *(rows ? &first.taps.height : &first.taps.width) = half;
+    *(rows ? &second.taps.height : &second.taps.width) -= half;
+    if (rows) {
+        second.first_y += (ptrdiff_t)half * job->tap_step_y;
+        second.weight_first.height += half * job->weight_step.height;
+    } else {
+        second.first_x += (ptrdiff_t)half * job->tap_step_x;
+        second.weight_first.width += half * job->weight_step.width;
+    }
+    second.beta = 1.0f;
+    second.bias = CLPRUNE_NO_MAT;
+    TRY(clprune__conv_gather_tiled(context, &first, NULL));
+    return clprune__conv_gather_tiled(context, &second, event);
 }

@@ -1,4 +1,4 @@
-/* Weights in the order in which the kernels for CPUs read them. */
+/* Weights in the order in which the kernels read them. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
 #include "ops/device/bf16.h"
@@ -10,6 +10,8 @@
 static const clprune__kernel_def conv_weights_kernel = {"conv/conv_weights.cl", "conv_weights"};
 static const clprune__kernel_def conv_weights_bf16_kernel = {
     "conv/conv_weights_bf16.cl", "conv_weights_bf16"};
+static const clprune__kernel_def conv_weight_rows_kernel = {
+    "conv/conv_weight_rows.cl", "conv_weight_rows"};
 
 clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
     size_t vectors, bool taps_first, size_t zeros, clprune__region *packed)
@@ -47,4 +49,30 @@ clprune_status clprune__conv_pack_weights(clprune_context *context, const clprun
     clprune__arg_mat(&launch, job->w);
     clprune__arg_region(&launch, *packed);
     return clprune__launch_enqueue(&launch, 2, global, local, NULL);
+}
+
+clprune_status clprune__conv_weight_rows(
+    clprune_context *context, const clprune__conv_gather *job, size_t multiple, clprune_mat *rows)
+{
+    enum { LOCAL = 64, SIDE = 32 };
+    const size_t terms = job->taps.height * job->taps.width * job->k;
+    *rows = job->w;
+    if (terms == 0 || (!job->back && terms == job->w.cols && terms % multiple == 0 &&
+                          clprune__conv_row_vector(job->w, terms) == 4))
+        return CLPRUNE_SUCCESS;
+    const size_t pitch = clprune__round_up(terms, multiple);
+    TRY(clprune__scratch_mat(context, job->n, pitch, rows));
+    const size_t local = LOCAL;
+    const size_t global = clprune__ceil_div(pitch, SIDE) * clprune__ceil_div(job->n, SIDE) * local;
+    clprune__defines defines = {0};
+    clprune__define(&defines, "BACK", job->back);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &conv_weight_rows_kernel, &defines, &launch));
+    clprune__arg_uint(&launch, (uint32_t)job->n);
+    clprune__arg_uint(&launch, (uint32_t)job->k);
+    clprune__arg_ulong(&launch, terms);
+    clprune__arg_uint(&launch, (uint32_t)job->taps.width);
+    clprune__arg_gather_weights(&launch, job);
+    ARG_MATS(&launch, job->w, *rows);
+    return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
