@@ -85,12 +85,12 @@ static void convolution(NO_ROW)
 {
     clprune_context *dry = open_gpu(CLPRUNE_PRECISION_BF16);
     clprune_conv2d *layer = test_new_conv2d(
-        dry, (clprune_conv2d_desc){.in = 4, .out = 8, .kernel = {3, 3}, .padding = {1, 1}});
+        dry, (clprune_conv2d_desc){.in = 32, .out = 8, .kernel = {3, 3}, .padding = {1, 1}});
     clprune_plan_work work;
-    TEST_OK(clprune_conv2d_forward(layer, 2, (clprune_extent){8, 8}, test_new_mat(dry, 128, 4),
-        test_new_mat(dry, 8, 36), CLPRUNE_NO_MAT, test_new_mat(dry, 128, 8), NULL, NULL));
+    TEST_OK(clprune_conv2d_forward(layer, 2, (clprune_extent){8, 8}, test_new_mat(dry, 128, 32),
+        test_new_mat(dry, 8, 288), CLPRUNE_NO_MAT, test_new_mat(dry, 128, 8), NULL, NULL));
     assert_int_equal(find(test_new_plan(dry), "conv_tiled", &work), 1);
-    assert_work(work, 4 * (128 * 4 + 8 * 36 + 128 * 8), 128 * 8 * 4 * 9, CLPRUNE_PRECISION_BF16);
+    assert_work(work, 4 * (128 * 32 + 8 * 288 + 128 * 8), 128 * 8 * 32 * 9, CLPRUNE_PRECISION_BF16);
 }
 
 /* Two samples of 16 x 32 that keep 10 blocks of 1 x 4, with 24 outputs. */
