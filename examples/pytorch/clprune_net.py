@@ -100,7 +100,7 @@ _Bytes = _structure("_ImageBytes", buffer=c_void_p, offset=c_size_t, levels=_Mat
 _Data = _structure(
     "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=_Ints, smoothing=c_float,
     targets=_Mat, add=c_bool, scale=c_float, tokens=_Ints, lengths=_Ints,
-    output_grad=_Mat, event=c_void_p, first=c_size_t, other_labels=_Ints, shares=_Mat,
+    output_grad=_Mat, event=c_void_p, first=c_size_t, other_labels=_Ints, shares=_Mat, starts=_Ints,
     reserved=c_uint64 * 3)
 _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
                      reserved=c_uint64 * 2)

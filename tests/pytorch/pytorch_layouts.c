@@ -161,6 +161,7 @@ int main(void)
     MEMBER(clprune_net_data, first);
     MEMBER(clprune_net_data, other_labels);
     MEMBER(clprune_net_data, shares);
+    MEMBER(clprune_net_data, starts);
     MEMBER(clprune_net_data, reserved);
     STRUCTURE(clprune_param);
     MEMBER(clprune_param, name);
