@@ -28,50 +28,48 @@
 #error "gemm_tiled.cl needs TRANSPOSE_A, TRANSPOSE_B, BIAS, AV, BV and CV"
 #endif
 
-#ifndef A_BF16
-#define A_BF16 0
-#endif
+/* A part of a tile: reads a work-item's, from k on, of an operand whose rows run `along` the inner size, or across it.
+ * `count`: its rows or columns. */
+#define DEFINE_READ_TILE(name, element, four)                                                      \
+    static inline void name(const bool along, const uint width, global const element *from,        \
+        const ulong ld, const ulong first, const ulong count, const ulong k, const ulong inner,    \
+        const uint vector, float4 *read)                                                           \
+    {                                                                                              \
+        if (along) {                                                                               \
+            UNROLLED(i, ALONG_ROWS(width))                                                         \
+                UNROLLED(v, ALONG_VECTORS(width)) {                                                \
+                    const ulong at = k + ALONG_K(width, v);                                        \
+                    read[i * ALONG_VECTORS(width) + v] =                                           \
+                        four(from + min(first + ALONG_ROW(width, i), count - 1) * ld + at,         \
+                            LEFT(inner, at), vector);                                              \
+                }                                                                                  \
+            return;                                                                                \
+        }                                                                                          \
+        const ulong column = min(first + ACROSS_X(width), count);                                  \
+        UNROLLED(i, READS(width)) {                                                                \
+            const ulong row = k + ACROSS_K(width, i);                                              \
+            read[i] = four(from + row * ld + column, row < inner ? count - column : 0, vector);    \
+        }                                                                                          \
+    }
+DEFINE_READ_TILE(read_tile, float, read_four)
+
+/* A_BF16 1: a is of bf16; AV 4 then aligns to 8 bytes. */
 #if A_BF16
 typedef ushort a_element;
-#else
-typedef float a_element;
-#endif
-
-/* read_four of p[at ..], floats or `bf16`; of these, vector = 4 aligns to 8 bytes. */
-static inline float4 read_four_of(
-    const bool bf16, global const void *p, const ulong at, const ulong left, const uint vector)
+static inline float4 read_four_narrow(global const ushort *p, const ulong left, const uint vector)
 {
-    if (!bf16)
-        return read_four((global const float *)p + at, left, vector);
-    global const ushort *from = (global const ushort *)p + at;
     ushort4 four = (ushort4)(0);
     if (left > 0 && vector == 4)
-        four = *(global const ushort4 *)from;
+        four = *(global const ushort4 *)p;
     else if (left > 0)
-        four = (ushort4)(from[0], left > 1 ? from[1] : 0, left > 2 ? from[2] : 0, left > 3 ? from[3] : 0);
+        four = (ushort4)(p[0], left > 1 ? p[1] : 0, left > 2 ? p[2] : 0, left > 3 ? p[3] : 0);
     return as_float4((uint4)(four.x, four.y, four.z, four.w) << 16);
 }
-
-/* Reads a work-item's part of a tile, from k on: of an operand whose rows run `along` the inner size, or
- * across it. `count`: its rows or columns. */
-static inline void read_tile(const bool bf16, const bool along, const uint width, global const void *from, const ulong ld,
-    const ulong first, const ulong count, const ulong k, const ulong inner, const uint vector, float4 *read)
-{
-    if (along) {
-        UNROLLED(i, ALONG_ROWS(width))
-            UNROLLED(v, ALONG_VECTORS(width)) {
-                const ulong at = k + ALONG_K(width, v);
-                read[i * ALONG_VECTORS(width) + v] = read_four_of(
-                    bf16, from, min(first + ALONG_ROW(width, i), count - 1) * ld + at, LEFT(inner, at), vector);
-            }
-        return;
-    }
-    const ulong column = min(first + ACROSS_X(width), count);
-    UNROLLED(i, READS(width)) {
-        const ulong row = k + ACROSS_K(width, i);
-        read[i] = read_four_of(bf16, from, row * ld + column, row < inner ? count - column : 0, vector);
-    }
-}
+DEFINE_READ_TILE(read_a_tile, ushort, read_four_narrow)
+#else
+typedef float a_element;
+#define read_a_tile read_tile
+#endif
 
 #ifdef BITS
 /* The same for a quantised operand. */
@@ -102,9 +100,9 @@ static inline void read_codes(const bool along, const quantised b, const ulong f
 #else
 #define GEMM_TILED gemm_tiled
 #define B_IN       MAT_IN_RESTRICT(b)
-#define READ_B(k)  read_tile(false, TRANSPOSE_B, TILE, b, b_ld, first_column, n, k, inner, BV, b_read)
+#define READ_B(k)  read_tile(TRANSPOSE_B, TILE, b, b_ld, first_column, n, k, inner, BV, b_read)
 #endif
-#define READ(k)  read_tile(A_BF16, !TRANSPOSE_A, A_TILE, a, a_ld, first_row, m, k, inner, AV, a_read), READ_B(k)
+#define READ(k)  read_a_tile(!TRANSPOSE_A, A_TILE, a, a_ld, first_row, m, k, inner, AV, a_read), READ_B(k)
 
 KERNEL_OF(LOCAL) GEMM_TILED(const ulong m, const ulong n, const ulong inner_most, const ulong inner_last,
     const float alpha, const float beta, global const a_element *restrict a_buffer, const ulong a_offset,
