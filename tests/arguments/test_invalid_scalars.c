@@ -323,7 +323,7 @@ static const integer integers[] = {
     {"norm of prune", prune_norm, 0, 2, 0},
     {"criterion of prune", prune_criterion, 0, 2, 0},
     {"axis", layer_axis, 0, 1, 0},
-    {"activation", activation_kind, 0, 8, 0},
+    {"activation", activation_kind, 0, 9, 0},
     {"kind of optimizer", optimizer_kind, 0, 0, 0},
     {"state_bits", state_bits, 0, 8, 0xfeu}, /* 0 and 8; 32 is not among the values */
     {"access", wrap_access, 1, 3, 0},
