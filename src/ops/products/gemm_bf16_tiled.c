@@ -76,7 +76,7 @@ static clprune_status narrow(
     return CLPRUNE_SUCCESS;
 }
 
-/* The mat of a b of bf16, which settle has made a quantised one. */
+/* The matrix of a quantised b of 16 bits; CLPRUNE_NO_MAT of codes. */
 static clprune_mat bf16_b(const clprune__gemm_job *job, size_t *stride)
 {
     const clprune__quantised *q = job->quantised_b;
@@ -101,6 +101,8 @@ clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job 
     size_t stride_a = job->stride_a, stride_b = job->stride_b;
     if (job->quantised_b != NULL)
         b = bf16_b(job, &stride_b);
+    if (clprune__is_absent(b)) /* codes, which gemm_tiled.cl reads */
+        return CLPRUNE_SUCCESS;
     const bool as_it_is = reads(a, stride_a) && reads(b, stride_b);
     if (!takes(context, job->m, job->n, job->k, as_it_is) ||
         !(reads(a, stride_a) || converts(context, a, job->batch, stride_a, job->n)) ||
