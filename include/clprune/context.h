@@ -120,7 +120,8 @@ typedef enum clprune_precision {
  *         gemm=auto|vector|tiled|clblast  the engine of dense products, see gemm.h
  *         mma=auto|emulated               emulate tensor cores in OpenCL C, on any device
  *         bf16=auto|converted             do not use AVX512-BF16
- *         row=auto|gpu|gpu-amd|gpu-intel  the built-in tile sizes of a GPU, on any device
+ *         row=auto|gpu|gpu-amd|gpu-intel|cpu-avx2
+ *                                         the built-in tile sizes of one of these, on any device
  *         forget=keep|poison              see clprune_buffer_forget
  *         arena=on|off                    give each buffer of a plan an OpenCL buffer of its own
  *         order=plain|reversed|mixed      the work-items of a group trade their ids: the same bits,

@@ -451,7 +451,7 @@ int main(int argc, char **argv)
     test_list list = {0};
     test_add(&list, built_in, NULL, "the built-in row");
     test_add(&list, built_in_by_device, NULL, "the built-in row goes by the device");
-    static const char *const rows[] = {"gpu", "gpu-amd", "gpu-intel"};
+    static const char *const rows[] = {"gpu", "gpu-amd", "gpu-intel", "cpu-avx2"};
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         test_add(&list, gpu_row, rows[i], "products with the row %s", rows[i]);
     test_add(&list, built_in_is_legal, NULL, "the built-in row is legal");

@@ -5,7 +5,7 @@
 
 #include "runtime/context/fail.h"
 
-enum { KERNELS, GEMM, MMA, BF16, ROW, FORGET, ARENA, ORDER, CHECK, WORDS, MOST_VALUES = 4 };
+enum { KERNELS, GEMM, MMA, BF16, ROW, FORGET, ARENA, ORDER, CHECK, WORDS, MOST_VALUES = 5 };
 
 /* The values are in the order of their enumerators. */
 static const struct {
@@ -15,7 +15,7 @@ static const struct {
     [GEMM] = {"gemm", {"auto", "vector", "tiled", "clblast"}},
     [MMA] = {"mma", {"auto", "emulated"}},
     [BF16] = {"bf16", {"auto", "converted"}},
-    [ROW] = {"row", {"auto", "gpu", "gpu-amd", "gpu-intel"}},
+    [ROW] = {"row", {"auto", "gpu", "gpu-amd", "gpu-intel", "cpu-avx2"}},
     [FORGET] = {"forget", {"keep", "poison"}},
     [ARENA] = {"arena", {"on", "off"}},
     [ORDER] = {"order", {"plain", "reversed", "mixed"}},
@@ -71,7 +71,7 @@ clprune_status clprune__switches_read(clprune__switches *switches)
         REQUIRE(read_word(text, length, chosen, &units), CLPRUNE_INVALID_ARGUMENT,
             "CLPRUNE_DEBUG has \"%.*s\", expected kernels=auto|vector|tiled, "
             "gemm=auto|vector|tiled|clblast, mma=auto|emulated, bf16=auto|converted, "
-            "row=auto|gpu|gpu-amd|gpu-intel, forget=keep|poison, arena=on|off, "
+            "row=auto|gpu|gpu-amd|gpu-intel|cpu-avx2, forget=keep|poison, arena=on|off, "
             "order=plain|reversed|mixed, units=1 to 99999 or check=on|off, separated by commas",
             (int)(length < 100 ? length : 100), text);
         text += length;

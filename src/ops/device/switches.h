@@ -21,7 +21,7 @@ typedef struct clprune__switches {
     clprune__gemm_switch gemm; /* gemm=auto, vector, tiled or clblast */
     bool emulate_mma;          /* mma=auto or emulated */
     bool convert_bf16;         /* bf16=auto or converted */
-    clprune__tuning_row row;   /* row=auto, gpu, gpu-amd or gpu-intel */
+    clprune__tuning_row row;   /* row=auto, gpu, gpu-amd, gpu-intel or cpu-avx2 */
     bool poison;               /* forget=keep or poison */
     bool is_apart;             /* arena=on or off */
     clprune__order order;      /* order=plain, reversed or mixed */

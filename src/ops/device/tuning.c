@@ -190,6 +190,9 @@ clprune_status clprune__tuning_open(
     case CLPRUNE__ROW_GPU_INTEL:
         *tuning = gpu_intel_row();
         break;
+    case CLPRUNE__ROW_CPU_AVX2:
+        *tuning = cpu_avx2;
+        break;
     case CLPRUNE__ROW_AUTO:
         *tuning = cpu_row(context);
     }

@@ -119,12 +119,13 @@ uint32_t *clprune__tuning_value(clprune__tuning *tuning, const clprune__tuning_e
  * NULL. */
 const char *clprune__tuning_conflict(const clprune_context *context, const clprune__tuning *tuning);
 
-/* Which built-in row: that of the context's device, or of a kind of GPU on any device. */
+/* Which built-in row: that of the context's device, or of a kind of device on any. */
 typedef enum clprune__tuning_row {
     CLPRUNE__ROW_AUTO,
     CLPRUNE__ROW_GPU,
     CLPRUNE__ROW_GPU_AMD,
-    CLPRUNE__ROW_GPU_INTEL
+    CLPRUNE__ROW_GPU_INTEL,
+    CLPRUNE__ROW_CPU_AVX2
 } clprune__tuning_row;
 
 /* The built-in row, overridden by $CLPRUNE_TUNING. Errors: INVALID_ARGUMENT (the file). */
