@@ -27,9 +27,8 @@
  * SLICED  0, or with FV 4 a multiple of DEPTH that divides k
  * TV      4: so do those of `to`, and the bias, and n is one; else 1
  * w begins at a multiple of 16 bytes and so do its rows, of at least `inner` elements. */
-#include "conv/gather.clh"
-#include "conv/pixels.clh"
 #include "tiles/gemm_tile.clh"
+#include "conv/gather_tile.clh"
 #if !defined(FV) || !defined(TV) || !defined(TAPS) || !defined(SLICED)
 #error "conv_tiled.cl needs FV, TV, TAPS and SLICED"
 #endif
@@ -125,15 +124,7 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
     if (id == 0)
         tap_table[taps] = (uint4)(0, 0, NO_TAP, 0);
     local uint4 *row_table = (local uint4 *)a_tile;
-    for (uint r = id; r < A_TILE; r += LOCAL) {
-        const pixel p = pixel_after(first, min(r, last_row), grid_height, grid_width);
-        const int y = (int)(p.u * step_y) + first_y, x = (int)(p.v * step_x) + first_x;
-        const uint inside = reached(y, taps_x > 0 ? taps / taps_x : 0, tap_step_y, source_height) << 16 |
-                            reached(x, taps_x, tap_step_x, source_width);
-        const long offset = ((long)(p.image * source_height) + y) * source_width + x;
-        row_table[r] = (uint4)(as_uint2(offset * (long)from_ld), inside, 0);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    place_sources(row_table, first, last_row, g, taps, from_ld);
     global const char *pixels[ALONG_ROWS(A_TILE)];
     global const float *weights[ALONG_ROWS(TILE)];
     uint reach[ALONG_ROWS(A_TILE)];
@@ -160,38 +151,6 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
         SUM_TILES(0ul, inner, DEPTH, true, true)
     }
 
-    local ulong *results = (local ulong *)a_tile; /* where the rows begin in `to` */
-    for (uint r = id; r < A_TILE; r += LOCAL) {
-        const pixel p = pixel_after(first, min(r, last_row), grid_height, grid_width);
-        results[r] = result_pixel(g, p.image, p.u, p.v) * to_ld;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    UNROLLED(r, RESULTS) {
-        if (RESULT_ROW(r) > last_row)
-            continue;
-        global float *out = to_buffer + to_offset + results[RESULT_ROW(r)];
-        UNROLLED(h, RESULT_PARTS) {
-            const uint column = first_column + RESULT_COLUMN(h);
-#if TV == 4
-            if (column >= n)
-                continue;
-            result_vector part = get_result(sum, r, h);
-            if (has_bias)
-                part += *(global const result_vector *)&AT(bias, 0, column);
-            if (beta != 0.0f)
-                part = fma((result_vector)(beta), *(global result_vector *)(out + column), part);
-            *(global result_vector *)(out + column) = part;
-#else
-            float part[RESULT_WIDTH];
-            JOIN(vstore, RESULT_WIDTH)(get_result(sum, r, h), 0, part);
-            for (uint i = 0; i < RESULT_WIDTH && column + i < n; i++) {
-                if (has_bias)
-                    part[i] += AT(bias, 0, column + i);
-                if (beta != 0.0f)
-                    part[i] = fma(beta, out[column + i], part[i]);
-                out[column + i] = part[i];
-            }
-#endif
-        }
-    }
+    write_pixels(sum, (local ulong *)a_tile, first, last_row, g, beta, has_bias ? bias_buffer + bias_offset : 0,
+        to_buffer + to_offset, to_ld, first_column, n);
 }

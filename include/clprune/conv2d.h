@@ -76,8 +76,8 @@ CLPRUNE_API clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, si
 
 /* Whether clprune_conv2d_forward also takes an x of bf16 (clprune_mat.type), as
  * clprune_linear_takes_bf16; not of few channels, nor of an odd number, for which other kernels are
- * faster. `saved` is then NULL, and ld and offset are even. Of groups depthwise ones take it, which
- * still compute in fp32. False for bad arguments. */
+ * faster. `saved` is then NULL, and ld and offset are even, on tensor cores multiples of 8. Of
+ * groups depthwise ones take it, which still compute in fp32. False for bad arguments. */
 CLPRUNE_API bool clprune_conv2d_takes_bf16(
     const clprune_context *context, const clprune_conv2d_desc *desc, clprune_extent image);
 

@@ -311,9 +311,10 @@ static void convolutions(NO_ROW)
         test_mat w = test_mat_make(desc->out, inner, 0, test_new_normal(52, desc->out * inner));
         const narrow x16 = narrow_make(x_rows, desc->in, desc->in % 2, x);
         clprune_conv2d *layer = test_new_conv2d(context, *desc);
-        const bool takes = clprune_context_kernels(context) == CLPRUNE_KERNELS_TILED
-                               ? desc->kernel.height == 1
-                               : rows[r].takes || (desc->in == 4 && !has_strips());
+        const bool takes =
+            clprune_context_kernels(context) == CLPRUNE_KERNELS_TILED
+                ? desc->kernel.height == 1 || (desc->groups <= 1 && desc->in % 8 == 0)
+                : rows[r].takes || (desc->in == 4 && !has_strips());
         assert_int_equal(clprune_conv2d_takes_bf16(context, desc, image), takes);
         for (size_t i = 0; i < 2; i++)
             y[i] = test_mat_make(y_rows, desc->out, 0, NULL);

@@ -10,6 +10,22 @@
 #include "runtime/context/fail.h"
 #include "runtime/memory/scratch.h"
 
+/* Whether the engine of a product reads a `from` of bf16, or (not as_it_is) should read it rounded.
+ */
+static bool reads_bf16(
+    const clprune_context *context, const clprune__conv_gather *job, bool as_it_is)
+{
+    return clprune__conv_uses_vectors(context) ? clprune__conv_takes_pairs(context, job)
+                                               : clprune__conv_gathers_bf16(context, job, as_it_is);
+}
+
+/* Rounds an operand for it, in scratch. */
+static clprune_status to_bf16(clprune_context *context, clprune_mat *from)
+{
+    return clprune__conv_uses_vectors(context) ? clprune__conv_round_source(context, from)
+                                               : clprune__gemm_to_bf16(context, from);
+}
+
 static clprune_status gather(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {
@@ -49,12 +65,13 @@ bool clprune__conv_forward_reads_bf16(const clprune_context *context, const clpr
     if (clprune__conv_is_depthwise(conv))
         return context->ops->pairs != CLPRUNE__PAIRS_NONE && clprune__conv_uses_vectors(context);
     return conv->groups <= 1 && conv->in % 2 == 0 &&
-           (conv->batch == 0 || clprune__conv_takes_pairs(context, &job));
+           (conv->batch == 0 || reads_bf16(context, &job, true));
 }
 
 static clprune_status forward_one(clprune_context *context, const clprune__conv *conv,
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event)
 {
+    SCRATCH_SCOPE(context);
     clprune__conv_gather job = clprune__conv_forward_job(conv);
     job.from = x;
     job.w = w;
@@ -63,7 +80,11 @@ static clprune_status forward_one(clprune_context *context, const clprune__conv 
     if (x.type == CLPRUNE_VALUES_BF16) {
         REQUIRE(x.ld % 2 == 0 && x.offset % 2 == 0, CLPRUNE_INVALID_ARGUMENT,
             "x of bf16 has ld %zu and offset %zu, expected even ones", x.ld, x.offset);
-        job.from = clprune__words_of(x);
+        if (clprune__conv_uses_vectors(context))
+            job.from = clprune__words_of(x);
+        job.rounded = true;
+    } else if (reads_bf16(context, &job, false)) {
+        TRY(to_bf16(context, &job.from));
         job.rounded = true;
     }
     return gather(context, &job, event);
@@ -80,6 +101,14 @@ clprune_status clprune__conv_forward(clprune_context *context, const clprune__co
         TRY(forward_one(context, &one, columns(x, g, one.in), rows(w, g, one.out),
             columns(b, g, one.out), columns(y, g, one.out), g + 1 == groups ? event : NULL));
     return CLPRUNE_SUCCESS;
+}
+
+bool clprune__conv_backward_reads_bf16(const clprune_context *context, const clprune__conv *conv)
+{
+    const clprune__conv_source dense = {.cell = 1};
+    const clprune__conv_gather job = clprune__conv_dx_job(conv, 0, 0);
+    return conv->groups <= 1 && !clprune__conv_uses_vectors(context) &&
+           reads_bf16(context, &job, true) && clprune__conv_dw_takes_bf16(context, conv, &dense);
 }
 
 static clprune_status dx_one(clprune_context *context, const clprune__conv *conv, float beta,
@@ -99,11 +128,11 @@ static clprune_status dx_one(clprune_context *context, const clprune__conv *conv
             job.from = dy;
             job.w = w;
             job.to = dx;
-            job.rounded = clprune__conv_takes_pairs(context, &job);
+            job.rounded = dy.type == CLPRUNE_VALUES_BF16 || reads_bf16(context, &job, false);
             if (job.rounded) {
                 if (clprune__is_absent(rounded)) {
                     rounded = dy;
-                    TRY(clprune__conv_round_source(context, &rounded));
+                    TRY(to_bf16(context, &rounded));
                 }
                 job.from = rounded;
             }

@@ -49,6 +49,8 @@ clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__c
             clprune__ceil_div(pixels, 4 * tile.cols)));
     const size_t run = clprune__round_up(clprune__ceil_div(pixels, sums.splits), tile.depth);
     sums.splits = clprune__ceil_div(pixels, run);
+    if (clprune__conv_dw_takes_bf16(context, conv, from))
+        return clprune__conv_dw_bf16(context, conv, from, beta, run, dy, dw, event);
     const size_t local[2] = {tile.local, 1};
     const size_t global[2] = {sums.panels * sums.groups * tile.local, sums.splits};
     SCRATCH_SCOPE(context);

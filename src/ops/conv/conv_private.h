@@ -43,7 +43,7 @@ clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell);
 typedef struct clprune__conv_gather {
     size_t batch;
     bool back;    /* weights are read as o x (taps * n), k = o; else as n x (taps * k) */
-    bool rounded; /* `from` is pairs of bf16, by clprune__conv_round_source */
+    bool rounded; /* `from` is of bf16: for CPUs words, which are pairs */
     float beta;
     size_t n, k; /* channels of results and source */
     clprune_extent grid, source, result;
@@ -134,9 +134,9 @@ clprune_status clprune__conv_pack_weights(clprune_context *context, const clprun
     size_t vectors, bool taps_first, size_t zeros, clprune__region *packed);
 
 /* The weights of a product as rows for conv_tiled.cl: n x (taps * k), with zeros up to a multiple
- * of `multiple`. job->w itself where it lies so, else a copy in scratch. */
-clprune_status clprune__conv_weight_rows(
-    clprune_context *context, const clprune__conv_gather *job, size_t multiple, clprune_mat *rows);
+ * of `multiple`, of fp32 or bf16. job->w itself where it lies so, else a copy in scratch. */
+clprune_status clprune__conv_weight_rows(clprune_context *context, const clprune__conv_gather *job,
+    size_t multiple, clprune_value_type type, clprune_mat *rows);
 
 /* conv_strip_vector.cl, where a strip of the source fits local memory, ... */
 bool clprune__conv_strips(const clprune_context *context, const clprune__conv_gather *job);
@@ -149,7 +149,15 @@ clprune_status clprune__conv_gather_vector(
 clprune_status clprune__conv_gather_tiled(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event);
 
-/* Whether clprune__conv_forward takes an x of bf16 with an even ld and offset. */
+/* conv_bf16_tiled.cl, of a `from` of bf16, with at most 15 x 16 taps. Whether it makes a product of
+ * one that lies so or (not as_it_is) is worth rounding. */
+bool clprune__conv_gathers_bf16(
+    const clprune_context *context, const clprune__conv_gather *job, bool as_it_is);
+clprune_status clprune__conv_gather_bf16(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event);
+
+/* Whether clprune__conv_forward takes an x of bf16, with ld and offset even, or on tensor cores
+ * multiples of 8. */
 bool clprune__conv_forward_reads_bf16(const clprune_context *context, const clprune__conv *conv);
 
 /* Whether conv_vector.cl makes this product, and reads `from` as pairs of bf16. The second function
@@ -167,6 +175,13 @@ clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__
 bool clprune__conv_dw_tiled_flattens(const clprune__conv *conv);
 clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* conv_dw_bf16_tiled.cl, where the first function says true; splits have `run` pixels. */
+bool clprune__conv_dw_takes_bf16(
+    const clprune_context *context, const clprune__conv *conv, const clprune__conv_source *from);
+clprune_status clprune__conv_dw_bf16(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, size_t run, clprune_mat dy, clprune_mat dw,
+    cl_event *event);
 
 /* From kept blocks, at least one: conv_dw_pruned_vector.cl, which adds `means` as
  * clprune__conv_dw_pruned does, if clprune__conv_dw_pruned_vector_fits says true; and
@@ -201,6 +216,10 @@ clprune_status clprune__conv_depthwise_dw(clprune_context *context, const clprun
 /* y = x * w + b; b may be CLPRUNE_NO_MAT. */
 clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event);
+
+/* Whether dx, and dw from dense images, read a dy of bf16 with ld and offset multiples of 8, and
+ * are worth its rounding. */
+bool clprune__conv_backward_reads_bf16(const clprune_context *context, const clprune__conv *conv);
 
 /* dx = product + beta * dx, from dy. */
 clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,

@@ -16,6 +16,8 @@ enum { TAP_ROWS = 15, TAP_COLS = 16, FEW_TAPS = 16, SOME_TAPS = 64, SLICE = 32 }
 static clprune_status multiply(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {
+    if (job->rounded)
+        return clprune__conv_gather_bf16(context, job, event);
     const size_t rows = job->batch * job->grid.height * job->grid.width;
     const size_t taps = job->taps.height * job->taps.width;
     const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
@@ -25,7 +27,7 @@ static clprune_status multiply(
     const bool bias = !clprune__is_absent(job->bias);
     SCRATCH_SCOPE(context);
     clprune_mat w;
-    TRY(clprune__conv_weight_rows(context, job, tile.depth, &w));
+    TRY(clprune__conv_weight_rows(context, job, tile.depth, CLPRUNE_VALUES_FP32, &w));
     const bool vectors =
         clprune__conv_row_vector(job->to, job->n) == 4 && (!bias || job->bias.offset % 4 == 0);
     clprune__defines defines = {0};

@@ -75,9 +75,6 @@ clprune_status clprune__conv_gather_vector(
     const bool bias = !clprune__is_absent(job->bias);
     SCRATCH_SCOPE(context);
     clprune__region packed;
-    clprune_mat from = job->from;
-    if (context->ops->pairs != CLPRUNE__PAIRS_NONE && !job->rounded)
-        TRY(clprune__conv_round_source(context, &from));
     TRY(clprune__conv_pack_weights(context, job, vectors, true, k, &packed));
     clprune__defines defines = {0};
     clprune__bf16_define(context, &defines);
@@ -96,9 +93,9 @@ clprune_status clprune__conv_gather_vector(
     clprune__arg_gather_pixels(&launch, job);
     clprune__arg_float(&launch, job->beta);
     clprune__arg_uint(&launch, bias);
-    clprune__arg_mat(&launch, from);
+    clprune__arg_mat(&launch, job->from);
     clprune__arg_region(&launch, packed);
-    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(from));
+    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(job->from));
     clprune__arg_mat(&launch, job->to);
     return clprune__launch_enqueue(&launch, 2, global, local, event);
 }

@@ -51,21 +51,26 @@ clprune_status clprune__conv_pack_weights(clprune_context *context, const clprun
     return clprune__launch_enqueue(&launch, 2, global, local, NULL);
 }
 
-clprune_status clprune__conv_weight_rows(
-    clprune_context *context, const clprune__conv_gather *job, size_t multiple, clprune_mat *rows)
+clprune_status clprune__conv_weight_rows(clprune_context *context, const clprune__conv_gather *job,
+    size_t multiple, clprune_value_type type, clprune_mat *rows)
 {
     enum { LOCAL = 64, SIDE = 32 };
     const size_t terms = job->taps.height * job->taps.width * job->k;
+    const bool narrow = type == CLPRUNE_VALUES_BF16;
     *rows = job->w;
-    if (terms == 0 || (!job->back && terms == job->w.cols && terms % multiple == 0 &&
+    if (terms == 0 || (!narrow && !job->back && terms == job->w.cols && terms % multiple == 0 &&
                           clprune__conv_row_vector(job->w, terms) == 4))
         return CLPRUNE_SUCCESS;
     const size_t pitch = clprune__round_up(terms, multiple);
-    TRY(clprune__scratch_mat(context, job->n, pitch, rows));
+    TRY(clprune__scratch_mat(context, job->n, narrow ? pitch / 2 : pitch, rows));
+    if (narrow)
+        *rows = (clprune_mat){rows->buffer, 2 * rows->offset, job->n, pitch, pitch, type};
     const size_t local = LOCAL;
     const size_t global = clprune__ceil_div(pitch, SIDE) * clprune__ceil_div(job->n, SIDE) * local;
     clprune__defines defines = {0};
     clprune__define(&defines, "BACK", job->back);
+    if (narrow)
+        clprune__rounding_define(context, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_weight_rows_kernel, &defines, &launch));
     clprune__arg_uint(&launch, (uint32_t)job->n);

@@ -85,8 +85,8 @@ static clprune_mat bf16_b(const clprune__gemm_job *job, size_t *stride)
     return clprune__is_absent(all) ? all : clprune_mat_rows(all, 0, q->desc.rows / job->batch);
 }
 
-/* Whether products of m x n results that sum `k` are worth the conversion of operands. */
-static bool takes(const clprune_context *context, size_t m, size_t n, size_t k, bool as_it_is)
+bool clprune__gemm_takes_bf16(
+    const clprune_context *context, size_t m, size_t n, size_t k, bool as_it_is)
 {
     const size_t least = STAGES * DEPTH * (ROWS + COLS) * sizeof(uint16_t);
     const double work = 2.0 * (double)m * (double)n * (double)k;
@@ -104,7 +104,7 @@ clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job 
     if (clprune__is_absent(b)) /* codes, which gemm_tiled.cl reads */
         return CLPRUNE_SUCCESS;
     const bool as_it_is = reads(a, stride_a) && reads(b, stride_b);
-    if (!takes(context, job->m, job->n, job->k, as_it_is) ||
+    if (!clprune__gemm_takes_bf16(context, job->m, job->n, job->k, as_it_is) ||
         !(reads(a, stride_a) || converts(context, a, job->batch, stride_a, job->n)) ||
         !(reads(b, stride_b) || converts(context, b, job->batch, stride_b, job->m)))
         return CLPRUNE_SUCCESS;
@@ -116,12 +116,18 @@ clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job 
     return CLPRUNE_SUCCESS;
 }
 
+clprune_status clprune__gemm_to_bf16(clprune_context *context, clprune_mat *mat)
+{
+    size_t stride = 0;
+    return narrow(context, 1, mat, &stride);
+}
+
 clprune_status clprune__gemm_round(
     clprune_context *context, clprune_mat dy, size_t cols, clprune_mat *rounded)
 {
     size_t stride = 0;
     *rounded = dy;
-    if (dy.cols % CHUNK != 0 || !takes(context, dy.rows, cols, dy.cols, false) ||
+    if (dy.cols % CHUNK != 0 || !clprune__gemm_takes_bf16(context, dy.rows, cols, dy.cols, false) ||
         !converts(context, dy, 1, 0, cols))
         return CLPRUNE_SUCCESS;
     return narrow(context, 1, rounded, &stride);

@@ -119,8 +119,17 @@ clprune_status clprune__gemm_tiled(
  * worth it. */
 clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job *job);
 
-/* *rounded = dy in bf16, in the caller's scratch, where the products dy * w and dy^T * x, w: dy.cols
- * x `cols`, would each round it; else dy. The context reads bf16 (clprune__gemm_reads_bf16). */
+/* Whether products of m x n sums of k terms are on tensor cores, in bf16, from operands that lie
+ * so, or (not as_it_is) are worth their conversion; always where tensor cores are emulated. */
+bool clprune__gemm_takes_bf16(
+    const clprune_context *context, size_t m, size_t n, size_t k, bool as_it_is);
+
+/* Rounds a matrix to bf16 in the caller's scratch, unless it is of bf16. */
+clprune_status clprune__gemm_to_bf16(clprune_context *context, clprune_mat *mat);
+
+/* *rounded = dy in bf16, in the caller's scratch, where the products dy * w and dy^T * x, w:
+ * dy.cols x `cols`, would each round it; else dy. The context reads bf16
+ * (clprune__gemm_reads_bf16). */
 clprune_status clprune__gemm_round(
     clprune_context *context, clprune_mat dy, size_t cols, clprune_mat *rounded);
 
