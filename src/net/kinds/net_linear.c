@@ -4,6 +4,7 @@
 
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
+#include "nn/layers/layers_private.h"
 #include "runtime/context/check.h"
 
 enum { WEIGHT, BIAS };
@@ -78,18 +79,20 @@ const clprune__net_kind clprune__net_linear_rows_kind = {.name = "linear over ro
 static clprune_status linear_backward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = clprune__net_link(call, 0);
-    const clprune_mat dy = clprune__net_dy(call);
-    const float beta = clprune__net_beta(call);
+    clprune_saved *store = NULL;
+    size_t first = 0;
+    if (!layer->frozen)
+        TRY(clprune__net_source(call, 0, &store, &first));
     const clprune_grads grads = {.dx = clprune__net_dx(call, 0),
+        .dw = clprune__net_grad(call, layer, WEIGHT),
         .db = clprune__net_role_of(call->net, layer)->bias_sums
                   ? CLPRUNE_NO_MAT
                   : clprune__net_grad(call, layer, BIAS),
-        .beta = beta,
+        .beta = clprune__net_beta(call),
         .dx_beta = clprune__net_dx_beta(call, 0)};
-    TRY(clprune__net_product(
-        call, 0, over_rows(layer), beta, dy, clprune__net_grad(call, layer, WEIGHT)));
-    return clprune_linear_backward(clprune__net_unit_of(call->net, layer)->op.linear, call->count,
-        NULL, dy, clprune__net_param_value(call->net, layer, WEIGHT), &grads, NULL);
+    return clprune__linear_backward(clprune__net_unit_of(call->net, layer)->op.linear,
+        (clprune__range){first, call->count}, store, clprune__net_dy(call),
+        clprune__net_param_value(call->net, layer, WEIGHT), &grads, NULL);
 }
 
 const clprune__net_way clprune__net_linear_ways[] = {

@@ -4,7 +4,7 @@
 
 #include "core/checked.h"
 #include "nn/layers/biased_product.h"
-#include "nn/layers/conv2d_private.h"
+#include "nn/layers/layers_private.h"
 #include "nn/layers/sums.h"
 #include "nn/store/saved_private.h"
 #include "runtime/context/check.h"
@@ -197,11 +197,26 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
         layer, (clprune__range){0, batch}, image, saved, dy, w, grads, event);
 }
 
+/* Rounds dy to bf16 where the products of dw and dx would each do so. */
+static clprune_status round_dy(clprune_context *context, const clprune__conv *conv,
+    const clprune_saved *saved, clprune_mat *dy)
+{
+    if (!clprune__saved_reads_bf16(saved))
+        return CLPRUNE_SUCCESS;
+    if (!clprune__conv_is_linear(conv))
+        return clprune__saved_is_dense(saved) && clprune__conv_backward_reads_bf16(context, conv)
+                   ? clprune__gemm_to_bf16(context, dy)
+                   : CLPRUNE_SUCCESS;
+    return clprune__gemm_reads_bf16(context) ? clprune__gemm_round(context, *dy, conv->in, dy)
+                                             : CLPRUNE_SUCCESS;
+}
+
 clprune_status clprune__conv2d_backward(clprune_conv2d *layer, clprune__range range,
     clprune_extent image, const clprune_saved *saved, clprune_mat dy, clprune_mat w,
     const clprune_grads *grads, cl_event *event)
 {
     clprune_context *context = layer != NULL ? layer->context : NULL;
+    SCRATCH_SCOPE(context);
     const size_t batch = range.count;
     clprune__conv conv;
     size_t x_rows, y_rows;
@@ -231,21 +246,24 @@ clprune_status clprune__conv2d_backward(clprune_conv2d *layer, clprune__range ra
     cl_event *last = want_dw || want_dx ? NULL : event;
     if (want_db)
         TRY(clprune__column_sum(context, beta, dy, db, last));
+    clprune_mat rounded = dy;
+    if (want_dw && want_dx && batch > 0)
+        TRY(round_dy(context, &conv, saved, &rounded));
     /* ... dw_ab = sum over n, i, j of dy[n, i, j]^T * the pixel, from the kept x ... */
     last = want_dx ? NULL : event;
     if (want_dw && batch == 0)
         TRY(clprune__scale(context, beta, dw, last));
     else if (want_dw && linear)
-        TRY(clprune__saved_product(saved, range, false, beta, dy, dw, last));
+        TRY(clprune__saved_product(saved, range, false, beta, rounded, dw, last));
     else if (want_dw)
-        TRY(clprune__saved_product_conv(saved, range.first, &conv, beta, dy, dw, last));
+        TRY(clprune__saved_product_conv(saved, range.first, &conv, beta, rounded, dw, last));
     /* ... and dx[n, p, q] = sum over the taps that reach the pixel of w_ab^T * dy. */
     if (want_dx && batch == 0)
         TRY(clprune__empty_event(context, event)); /* dx is empty */
     else if (want_dx && linear)
-        TRY(clprune__gemm_single(context, false, false, 1.0f, dx_beta, dy, w, dx, event));
+        TRY(clprune__gemm_single(context, false, false, 1.0f, dx_beta, rounded, w, dx, event));
     else if (want_dx)
-        TRY(clprune__conv_dx(context, &conv, dx_beta, dy, w, dx, event));
+        TRY(clprune__conv_dx(context, &conv, dx_beta, rounded, w, dx, event));
     if (!want_db && !want_dw && !want_dx)
         TRY(clprune__empty_event(context, event));
     return CLPRUNE_SUCCESS;

@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "nn/layers/biased_product.h"
+#include "nn/layers/layers_private.h"
 #include "nn/layers/sums.h"
 #include "nn/store/saved_private.h"
 #include "runtime/context/check.h"
@@ -142,7 +143,15 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
     cl_event *event)
 {
     ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
+    return clprune__linear_backward(layer, (clprune__range){0, batch}, saved, dy, w, grads, event);
+}
+
+clprune_status clprune__linear_backward(clprune_linear *layer, clprune__range range,
+    const clprune_saved *saved, clprune_mat dy, clprune_mat w, const clprune_grads *grads,
+    cl_event *event)
+{
     clprune_context *context = layer != NULL ? layer->context : NULL;
+    const size_t batch = range.count;
     SCRATCH_SCOPE(context);
     sample_sizes s;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
@@ -162,7 +171,7 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
         {"db", db, 1, desc->out, .optional = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
     if (want_dw)
-        TRY(clprune__saved_check(context, saved, (clprune__range){0, batch}, s.x_rows, s.x_cols));
+        TRY(clprune__saved_check(context, saved, range, s.x_rows, s.x_cols));
     for (size_t i = DX; i < ALL && saved != NULL; i++)
         TRY(clprune__saved_check_apart(context, saved, operands[i].name, operands[i].mat));
 
@@ -181,8 +190,7 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
     if (want_dw && batch == 0) /* the store may have another shape */
         TRY(clprune__scale(context, beta, dw, last));
     else if (want_dw)
-        TRY(clprune__saved_product(
-            saved, (clprune__range){0, batch}, !features, beta, rounded, dw, last));
+        TRY(clprune__saved_product(saved, range, !features, beta, rounded, dw, last));
     /* ... and dx = dy * w, or dx_n = w^T * dy_n. */
     if (want_dx && features)
         TRY(clprune__gemm_single(context, false, false, 1.0f, dx_beta, rounded, w, dx, event));

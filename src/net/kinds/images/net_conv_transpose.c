@@ -5,7 +5,7 @@
 #include "net/kinds/images/net_conv.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
-#include "nn/layers/conv2d_private.h"
+#include "nn/layers/layers_private.h"
 #include "runtime/context/check.h"
 
 enum { WEIGHT, BIAS };

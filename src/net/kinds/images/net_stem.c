@@ -6,7 +6,7 @@
 #include "core/checked.h"
 #include "net/kinds/kinds.h"
 #include "net/kinds/net_batch_norm.h"
-#include "nn/layers/conv2d_private.h"
+#include "nn/layers/layers_private.h"
 #include "runtime/context/check.h"
 
 enum { CONV, NORM, POOL };                /* the chain */
