@@ -2,7 +2,7 @@
 # Conversations as tokens beside transformers' apply_chat_template, token by token and with its mask of what the assistant says:
 # each public template of golden/make_chat.py in small vocabularies that tokenizers and SentencePiece train on pages of this
 # repository, in folders and GGUF files; and the own template of each FILE. Messages are random: words, white space at both ends,
-# scripts, emoji, nothing.
+# scripts, emoji, what a model thinks, nothing. Templates that write a day get that of make_chat.py.
 #
 #     chat_templates.sh BIN [FILE.gguf...]
 #
@@ -28,7 +28,7 @@ import sys
 
 import gguf
 import sentencepiece
-from make_chat import BOS, EOS, SPECIAL, TEMPLATES
+from make_chat import BOS, DAY, EOS, INST, SPECIAL, TEMPLATES
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -55,8 +55,9 @@ def content(line=False):
     white = ["", "", "", " ", "  ", "\n", "\n\n", "\t", " \n ", "\u00a0", "\u3000", "\x1c"]
     some = ["", "a", "\u65e5\u672c\u8a9e", "\U0001f642", "na\u00efve", "I'm 12345", "<|im_", "[INST", "<<SYS", "''", "\\n", "{{ x }}"]
     at = rng.randrange(len(words) - 20)
-    text = rng.choice(white) + rng.choice(some + [" ".join(words[at:at + rng.randrange(1, 20)])] * 8) + rng.choice(white)
-    if any(token in text for token in SPECIAL) or "\u2581" in text:
+    thought = ["<think>\nHm.\n</think>\n\nYes", "<think>", "No</think>\n", "<tool_response>5</tool_response>"]
+    text = rng.choice(white) + rng.choice(some + thought + [" ".join(words[at:at + rng.randrange(1, 20)])] * 8) + rng.choice(white)
+    if any(token in text for token in SPECIAL + INST) or "\u2581" in text:
         return content(line)
     return " ".join(text.split("\n")) or "a" if line else text
 
@@ -96,8 +97,8 @@ def compare(name, path, tokenizer, system, before, end, eats=False):
     wrong = refused = learnt = 0
     talks = [conversation(system) for _ in range(150)]
     for messages, line in zip(talks, run(path, "lines", [json.dumps({"messages": messages}) for messages in talks])):
-        text = tokenizer.apply_chat_template(messages, tokenize=False)
-        want = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"]
+        text = tokenizer.apply_chat_template(messages, tokenize=False, date_string=DAY)
+        want = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True, date_string=DAY)["input_ids"]
         marks = tokenizer.apply_chat_template(messages, chat_template=constant(text, before, end), tokenize=True, return_dict=True,
                                               return_assistant_tokens_mask=True)
         assert marks["input_ids"] == want
@@ -113,7 +114,8 @@ def compare(name, path, tokenizer, system, before, end, eats=False):
         learnt += sum(marks)
     asks = [content(True) for _ in range(50)]
     for text, line in zip(asks, run(path, "prompts", asks)):
-        want = tokenizer.apply_chat_template([{"role": "user", "content": text}], add_generation_prompt=True, tokenize=True, return_dict=True)
+        want = tokenizer.apply_chat_template([{"role": "user", "content": text}], add_generation_prompt=True, tokenize=True,
+                                             return_dict=True, date_string=DAY)
         refused += line.startswith("!")
         if not line.startswith("!") and [int(token) for token in line.split()] != want["input_ids"]:
             wrong += 1
@@ -125,8 +127,14 @@ def compare(name, path, tokenizer, system, before, end, eats=False):
           flush=True)
 
 
-def added(tokenizer, eats=False):
-    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False, rstrip=eats and t[:2] == "<|") for t in SPECIAL])
+def special(family):
+    return SPECIAL + INST * (family in ("Mistral 0.3", "Mistral Nemo", "Mistral Small"))
+
+
+def added(tokenizer, family, eats=False):
+    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False, rstrip=eats and t[:2] == "<|") for t in special(family)])
+    if family.startswith("Qwen3"):
+        tokenizer.add_tokens([AddedToken(t, normalized=False) for t in ("<think>", "</think>", "<tool_response>")])
     return tokenizer
 
 
@@ -136,11 +144,11 @@ def trained(pre):
     tokenizer.pre_tokenizer = WAYS[pre]
     tokenizer.train_from_iterator(pages.split("\n\n"), trainers.BpeTrainer(
         vocab_size=1000, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
-    added(tokenizer)
+    plain = tokenizer.to_str()
     for number, (family, system, template, before, end) in enumerate(TEMPLATES):
         if family.startswith("Phi"):  # of SentencePiece alone
             continue
-        fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, eos_token=EOS)
+        fast = PreTrainedTokenizerFast(tokenizer_object=added(Tokenizer.from_str(plain), family), bos_token=BOS, eos_token=EOS)
         fast.chat_template = template
         folder = f"{pre}-{number}"
         fast.save_pretrained(folder)
@@ -154,13 +162,14 @@ def trained(pre):
         compare(f"{family}, {pre}", folder, fast, system, before, end)
 
 
-def pieces():
-    """GGUF files, with SentencePiece's of 1000 tokens, and a space before each text as in Llama 2's tokenizer."""
+def pieces(templates):
+    """GGUF files, with SentencePiece's of 1000 tokens, and a space before each text as in Llama 2's tokenizer, or, of Mistral 0.3,
+    before the first one alone."""
     with open("pages", "w", encoding="utf-8") as file:
         file.write(pages)
     sentencepiece.SentencePieceTrainer.train(
         input="pages", model_prefix="pieces", vocab_size=1000, model_type="bpe", byte_fallback=True, normalization_rule_name="identity",
-        remove_extra_whitespaces=False, control_symbols=SPECIAL[2:], minloglevel=2)
+        remove_extra_whitespaces=False, control_symbols=special(templates[0][0])[2:], minloglevel=2)
     p = sentencepiece.SentencePieceProcessor(model_file="pieces.model")
     tokens, scores = [p.id_to_piece(i) for i in range(p.vocab_size())], [p.get_score(i) for i in range(p.vocab_size())]
     kinds = [2 if p.is_unknown(i) else 3 if p.is_control(i) else 6 if p.is_byte(i) else 1 for i in range(len(tokens))]
@@ -168,11 +177,14 @@ def pieces():
     merges = [(scores[i], token[:k], token[k:]) for i, token in enumerate(tokens) if kinds[i] == 1
               for k in range(1, len(token)) if token[:k] in numbers and token[k:] in numbers]
     merges = [(a, b) for _, a, b in sorted(merges, key=lambda m: (-m[0], numbers[m[1]], numbers[m[2]]))]
-    for family, system, template, before, end in TEMPLATES:
+    for family, system, template, before, end in templates:
         eats = family.startswith("Phi")
         tokenizer = Tokenizer(models.BPE(vocab=numbers, merges=merges, byte_fallback=True, unk_token="<unk>", fuse_unk=True))
-        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
-        fast = PreTrainedTokenizerFast(tokenizer_object=added(tokenizer, eats), bos_token=BOS, eos_token=EOS)
+        if family == "Mistral 0.3":
+            tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+        else:
+            tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+        fast = PreTrainedTokenizerFast(tokenizer_object=added(tokenizer, family, eats), bos_token=BOS, eos_token=EOS)
         fast.chat_template = template
         writer = gguf.GGUFWriter("pieces.gguf", "llama")
         writer.add_tokenizer_model("llama")
@@ -209,7 +221,8 @@ def of_file(path):
 
 for way in WAYS:
     trained(way)
-pieces()
+for inst in (False, True):
+    pieces([row for row in TEMPLATES if (INST[0] in special(row[0])) == inst and not row[0].startswith("Qwen3")])
 for file in files:
     of_file(file)
 sys.exit(bad > 0)

@@ -13,7 +13,7 @@
 
 static bool list_families(const char *path, fault *f)
 {
-    char names[256] = "";
+    char names[512] = "";
     for (size_t i = 0; i < chat__families_count; ++i) {
         const size_t used = strlen(names);
         (void)snprintf(
@@ -108,11 +108,13 @@ void chat_close(chat *c)
 /* ---- a conversation ----------------------------------------------------------------------------
  */
 
-/* Its text, and a mark for each byte. */
+/* Its text, and a mark for each byte. asked: the turn is behind the last question; last: nothing is
+ * behind it. */
 typedef struct page {
     char *text;
     unsigned char *marks, mark; /* mark: of what the template writes next */
     size_t length, room;
+    bool asked, last;
     bool full; /* memory is out */
 } page;
 
@@ -180,6 +182,49 @@ static void put_content(page *p, const char *text, size_t length, int how)
         p->length -= white;
 }
 
+/* The first place of a word in a text, or the last one; NULL if there is none. */
+static const char *find(const char *at, const char *end, const char *word, bool last)
+{
+    const size_t length = strlen(word);
+    const char *found = NULL;
+    for (; (size_t)(end - at) >= length && (last || found == NULL); ++at)
+        if (memcmp(at, word, length) == 0)
+            found = at;
+    return found;
+}
+
+static const char *skip_lines(const char *at, const char *end)
+{
+    while (at < end && *at == '\n')
+        ++at;
+    return at;
+}
+
+/* Puts an answer. What it thinks stands before </think> in it, and is written behind the last
+ * question alone; the last answer has a place for it in any case. */
+static void put_answer(page *p, const chat_message *message)
+{
+    static const char opens[] = "<think>\n", closes[] = "\n</think>\n\n";
+    const char *said = message->content, *end = said + message->length;
+    const char *thought = said, *stop = find(said, end, "</think>", false);
+    if (stop != NULL) {
+        const char *open = find(said, stop, "<think>", true);
+        said = skip_lines(find(said, end, "</think>", true) + strlen("</think>"), end);
+        thought = skip_lines(open != NULL ? open + strlen("<think>") : thought, stop);
+        while (stop > thought && stop[-1] == '\n')
+            --stop;
+    } else {
+        stop = thought;
+    }
+    if (p->asked && (p->last || stop > thought)) {
+        put(p, opens, strlen(opens), 0);
+        put(p, thought, (size_t)(stop - thought), VOCABULARY__SAID);
+        put(p, closes, strlen(closes), 0);
+        said = skip_lines(said, end);
+    }
+    put(p, said, (size_t)(end - said), VOCABULARY__SAID);
+}
+
 /* Puts a turn, up to CHAT_LEARNT where only `asks`. system: NULL, or the first message. */
 static void put_turn(page *p, const chat *c, const char *turn, const chat_message *message,
     const chat_message *system, bool asks)
@@ -191,6 +236,9 @@ static void put_turn(page *p, const chat *c, const char *turn, const chat_messag
         case CHAT_LEFT:
         case CHAT_RIGHT:
             put_content(p, message->content, message->length, *turn);
+            break;
+        case CHAT_ANSWER:
+            put_answer(p, message);
             break;
         case CHAT_SYSTEM:
             put_content(p, system->content, system->length, CHAT_CONTENT);
@@ -216,6 +264,20 @@ static void put_turn(page *p, const chat *c, const char *turn, const chat_messag
 static bool is_role(const chat_message *message, const char *role)
 {
     return strcmp(message->role, role) == 0;
+}
+
+/* The last message of the user that is no result of a tool; if there is none, the last message. */
+static size_t last_question(const chat_message *messages, size_t count)
+{
+    static const char opens[] = "<tool_response>", closes[] = "</tool_response>";
+    const size_t before = strlen(opens), after = strlen(closes);
+    for (size_t i = count; i-- > 0;) {
+        const chat_message *m = &messages[i];
+        if (is_role(m, "user") && !(m->length >= after && memcmp(m->content, opens, before) == 0 &&
+                                      memcmp(m->content + m->length - after, closes, after) == 0))
+            return i;
+    }
+    return count - 1;
 }
 
 /* Whether the messages are a conversation that the family has. */
@@ -245,8 +307,8 @@ static bool check(const chat_family *family, const char *name, const chat_messag
 
 /* Notes which tokens are learnt: all that have a byte of what is. A space that only the tokens have
  * goes with what follows. */
-static bool note_learnt(
-    const vocabulary *v, const page *p, const token_list *list, unsigned char **learnt, fault *f)
+static bool note_learnt(const vocabulary *v, const page *p, bool spaced, const token_list *list,
+    unsigned char **learnt, fault *f)
 {
     bool begins = true;
     size_t at = 0;
@@ -254,6 +316,7 @@ static bool note_learnt(
     if (*learnt == NULL)
         return fault_set(f, CODE_MEMORY, "no memory for %zu tokens", list->count);
     for (size_t i = 0; i < list->count; ++i) {
+        begins = begins && !spaced;
         const size_t size = vocabulary__length_in(v, list->tokens[i], &begins);
         for (size_t k = at; k < at + size + (size == 0) && k < p->length; ++k)
             (*learnt)[i] |= (p->marks[k] & VOCABULARY__LEARNT) != 0;
@@ -275,11 +338,15 @@ bool chat_encode(const chat *c, const vocabulary *v, const char *name, const cha
     const chat_message *system = is_role(&messages[0], "system") ? &messages[0]
                                  : c->usual != NULL              ? &usual
                                                                  : NULL;
+    const size_t question = last_question(messages, count);
+    const unsigned how = VOCABULARY_SPECIAL | (family->spaced ? VOCABULARY__SPACED : 0);
     if (c->begins)
         put(&p, c->bos, strlen(c->bos), 0);
     if (system != NULL && family->system != NULL)
         put_turn(&p, c, family->system, system, NULL, false);
     for (size_t i = system == &messages[0]; i < count; ++i) {
+        p.asked = i > question;
+        p.last = i + 1 == count;
         const bool first = i == 1 && system != NULL && family->first != NULL;
         put_turn(&p, c,
             is_role(&messages[i], "assistant") ? family->assistant
@@ -291,10 +358,9 @@ bool chat_encode(const chat *c, const vocabulary *v, const char *name, const cha
         put_turn(&p, c, family->assistant, NULL, NULL, true);
     else if (c->lasts)
         put(&p, c->eos, strlen(c->eos), 0);
-    const bool good =
-        (!p.full || fault_set(f, CODE_MEMORY, "%s: no memory", name)) &&
-        vocabulary__encode(v, name, p.text, p.length, VOCABULARY_SPECIAL, p.marks, list, f) &&
-        (learnt == NULL || note_learnt(v, &p, list, learnt, f));
+    const bool good = (!p.full || fault_set(f, CODE_MEMORY, "%s: no memory", name)) &&
+                      vocabulary__encode(v, name, p.text, p.length, how, p.marks, list, f) &&
+                      (learnt == NULL || note_learnt(v, &p, family->spaced, list, learnt, f));
     free(p.text);
     free(p.marks);
     return good;

@@ -5,7 +5,8 @@
  * The template, which is Jinja, is not run: what it writes tells which of the families it is of
  * (chat_families.c), and those are written here. Their tokens are those of transformers'
  * apply_chat_template(messages, tokenize=True), with one difference: the text of a special token is
- * the token where the template writes it, but plain characters where a message says it.
+ * the token where the template writes it, but plain characters where a message says it. Llama 3.2's
+ * template, which writes today's date, gets date_string="26 Jul 2024".
  */
 #ifndef TRAINER_CHAT_H
 #define TRAINER_CHAT_H

@@ -13,29 +13,66 @@
 #define SAID    "\7"
 #define BOS     "\10"
 #define EOS     "\11"
+#define ANSWER  "\13"
 
-#define CHATML_PART   "'<|im_start|>'+message.role+'\n'+message.content+'<|im_end|>\n'"
-#define CHATML_USUAL  "'<|im_start|>system\n" CONTENT "<|im_end|>\n'"
-#define CHATML_PROMPT "'<|im_start|>assistant\n'"
-#define CHATML_TURNS                                                                               \
+#define CHATML_ROLE    "'<|im_start|>'+message.role+'\n'+"
+#define CHATML_PART    CHATML_ROLE "message.content+'<|im_end|>\n'"
+#define CHATML_CONTENT CHATML_ROLE "content+'<|im_end|>\n'"
+#define CHATML_USUAL   "'<|im_start|>system\n" CONTENT "<|im_end|>\n'"
+#define CHATML_SYSTEM  "'<|im_start|>system\n'+messages[0].content+'<|im_end|>\n'"
+#define CHATML_PROMPT  "'<|im_start|>assistant\n'"
+#define CHATML_TURNS(content)                                                                      \
     .system = "<|im_start|>system\n" CONTENT "<|im_end|>\n",                                       \
     .user = "<|im_start|>user\n" CONTENT "<|im_end|>\n",                                           \
-    .assistant = "<|im_start|>assistant\n" LEARNT CONTENT "<|im_end|>" SAID "\n",                  \
+    .assistant = "<|im_start|>assistant\n" LEARNT content "<|im_end|>" SAID "\n",                  \
     .end = "<|im_end|>"
+
+/* What Qwen3 takes from a content, of which it has one of two names. */
+#define QWEN3_THOUGHT(of)                                                                          \
+    "reasoning_content=" of ".split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n')"
+#define QWEN3_SAID(of) "content=" of ".split('</think>')[-1].lstrip('\n')"
+
+#define LLAMA3(role, content)                                                                      \
+    "<|start_header_id|>" role "<|end_header_id|>\n\n" content "<|eot_id|>"
+#define LLAMA3_PART                                                                                \
+    "'<|start_header_id|>'+message.role+'<|end_header_id|>\n\n'+message.content|trim+'<|eot_id|>'"
+#define LLAMA3_PROMPT "'<|start_header_id|>assistant<|end_header_id|>\n\n'"
+#define LLAMA3_TURNS                                                                               \
+    .user = LLAMA3("user", TRIMMED),                                                               \
+    .assistant =                                                                                   \
+        "<|start_header_id|>assistant<|end_header_id|>\n\n" LEARNT TRIMMED "<|eot_id|>" SAID,      \
+    .end = "<|eot_id|>"
 
 /* [INST] of Llama 2 and Mistral. */
 #define INST(before, content) before "[INST] " content " [/INST]"
+#define MISTRAL_USERS         "?user_messages=loop_messages|selectattr('role','equalto','user')|list"
+
+#define GEMMA_TURNS                                                                                \
+    .user = "<start_of_turn>user\n" TRIMMED "<end_of_turn>\n",                                     \
+    .assistant = "<start_of_turn>model\n" LEARNT TRIMMED "<end_of_turn>" SAID "\n",                \
+    .end = "<end_of_turn>"
 
 const chat_family chat__families[] = {
     {.name = "ChatML",
         .parts = {CHATML_PART, CHATML_PROMPT, "?" CHATML_USUAL, "?bos_token"},
-        CHATML_TURNS},
+        CHATML_TURNS(CONTENT)},
     {.name = "Qwen2.5",
-        .parts = {CHATML_PART, CHATML_PROMPT, CHATML_USUAL,
-            "'<|im_start|>system\n'+messages[0].content+'<|im_end|>\n'",
+        .parts = {CHATML_PART, CHATML_PROMPT, CHATML_USUAL, CHATML_SYSTEM,
             /* of an answer that calls tools */
             "?'<|im_start|>'+message.role", "?'\n'+message.content", "?'<|im_end|>\n'"},
-        CHATML_TURNS},
+        CHATML_TURNS(CONTENT)},
+    {.name = "Qwen3",
+        .parts = {CHATML_SYSTEM, CHATML_PROMPT, CHATML_ROLE "content", "'<|im_end|>\n'",
+            "'<|im_start|>'+message.role+'\n<think>\n'+reasoning_content.strip('\n')+'\n</"
+            "think>\n\n'+content.lstrip('\n')",
+            "reasoning_content=''", "?" CHATML_PART, "?" QWEN3_SAID("message.content"),
+            "?" QWEN3_THOUGHT("message.content"), "?" CHATML_CONTENT, "?" QWEN3_SAID("content"),
+            "?" QWEN3_THOUGHT("content"), "?content=''"},
+        CHATML_TURNS(ANSWER)},
+    {.name = "Qwen3 2507 Instruct",
+        .parts = {CHATML_SYSTEM, CHATML_PROMPT, CHATML_CONTENT, "content=''", CHATML_ROLE "content",
+            "'<|im_end|>\n'"},
+        CHATML_TURNS(CONTENT)},
     {.name = "Llama 2",
         .parts = {"bos_token+" INST("'", "'+content|trim+'") "'", "' '+content|trim+' '+eos_token",
             "?content='<<SYS>>\n'+system_message+'\n<</SYS>>\n\n'+message.content",
@@ -45,15 +82,19 @@ const chat_family chat__families[] = {
         .assistant = LEARNT " " TRIMMED " " EOS SAID,
         .end = EOS},
     {.name = "Llama 3",
-        .parts = {"content='<|start_header_id|>'+message.role+'<|end_header_id|>\n\n'+message."
-                  "content|trim+'<|eot_id|>'",
-            "content", "'<|start_header_id|>assistant<|end_header_id|>\n\n'", "?bos_token"},
+        .parts = {"content=" LLAMA3_PART, "content", LLAMA3_PROMPT, "?bos_token"},
         .begins = true,
-        .system = "<|start_header_id|>system<|end_header_id|>\n\n" TRIMMED "<|eot_id|>",
-        .user = "<|start_header_id|>user<|end_header_id|>\n\n" TRIMMED "<|eot_id|>",
-        .assistant =
-            "<|start_header_id|>assistant<|end_header_id|>\n\n" LEARNT TRIMMED "<|eot_id|>" SAID,
-        .end = "<|eot_id|>"},
+        .system = LLAMA3("system", TRIMMED),
+        LLAMA3_TURNS},
+    /* The day is the one that the template has for want of another: tokens are the same on all. */
+    {.name = "Llama 3.1",
+        .parts = {"bos_token", "date_string='26 Jul 2024'", "?date_string=strftime_now('%d %b %Y')",
+            "system_message='" CONTENT "'", "'<|start_header_id|>system<|end_header_id|>\n\n'",
+            "'Cutting Knowledge Date: December 2023\nToday Date: '+date_string+'\n\n'",
+            "system_message+'<|eot_id|>'", LLAMA3_PART, LLAMA3_PROMPT},
+        .system = LLAMA3(
+            "system", "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n" TRIMMED),
+        LLAMA3_TURNS},
     {.name = "Mistral",
         .parts = {"bos_token", "'[INST] '+message.content+' [/INST]'", "message.content+eos_token"},
         .user = INST("", CONTENT),
@@ -71,6 +112,32 @@ const chat_family chat__families[] = {
         .user = INST(" ", CONTENT),
         .first = INST(" ", SYSTEM "\n\n" CONTENT),
         .assistant = LEARNT " " CONTENT EOS SAID,
+        .end = EOS},
+    /* These write a system message before the last question alone, so that no answered conversation
+     * has it: it is refused. */
+    {.name = "Mistral 0.3",
+        .parts = {"bos_token", "'[INST] '+message.content+'[/INST]'",
+            "'[INST] '+system_message+'\n\n'+message.content+'[/INST]'",
+            "' '+message.content|trim+eos_token", MISTRAL_USERS},
+        .spaced = true,
+        .user = "[INST] " CONTENT "[/INST]",
+        .assistant = LEARNT " " TRIMMED EOS SAID,
+        .end = EOS},
+    {.name = "Mistral Nemo",
+        .parts = {"bos_token", "'[INST]'+message.content+'[/INST]'",
+            "'[INST]'+system_message+'\n\n'+message.content+'[/INST]'", "message.content+eos_token",
+            MISTRAL_USERS},
+        .user = "[INST]" CONTENT "[/INST]",
+        .assistant = LEARNT CONTENT EOS SAID,
+        .end = EOS},
+    {.name = "Mistral Small",
+        .parts = {"bos_token", "'[INST]'+message.content+'[/INST]'", "message.content+eos_token",
+            "'[SYSTEM_PROMPT]'+message.content+'[/SYSTEM_PROMPT]'",
+            "?'[SYSTEM_PROMPT]'+system_message+'[/SYSTEM_PROMPT]'",
+            "?default_system_message='" CONTENT "'"},
+        .system = "[SYSTEM_PROMPT]" CONTENT "[/SYSTEM_PROMPT]",
+        .user = "[INST]" CONTENT "[/INST]",
+        .assistant = LEARNT CONTENT EOS SAID,
         .end = EOS},
     /* The tokens of this SentencePiece take the white space behind them. */
     {.name = "Phi-3",
@@ -93,9 +160,17 @@ const chat_family chat__families[] = {
     {.name = "Gemma",
         .parts = {"'<start_of_turn>'+role+'\n'+message.content|trim+'<end_of_turn>\n'",
             "'<start_of_turn>model\n'", "?role='model'", "?bos_token"},
-        .user = "<start_of_turn>user\n" TRIMMED "<end_of_turn>\n",
-        .assistant = "<start_of_turn>model\n" LEARNT TRIMMED "<end_of_turn>" SAID "\n",
-        .end = "<end_of_turn>"},
+        GEMMA_TURNS},
+    {.name = "Gemma 3",
+        .parts = {"bos_token", "first_user_prefix=messages[0].content+'\n\n'",
+            "first_user_prefix=''", "role='model'",
+            "'<start_of_turn>'+role+'\n'+(first_user_prefixifloop.firstelse'')",
+            "message.content|trim", "'<end_of_turn>\n'", "'<start_of_turn>model\n'",
+            /* of contents in pieces */
+            "?first_user_prefix=messages[0].content[0].text+'\n\n'", "?'<start_of_image>'",
+            "?item.text|trim"},
+        GEMMA_TURNS,
+        .first = "<start_of_turn>user\n" SYSTEM "\n\n" TRIMMED "<end_of_turn>\n"},
     {.name = "Zephyr",
         .parts = {"'<|user|>\n'+message.content+eos_token+'\n'",
             "'<|system|>\n'+message.content+eos_token+'\n'",

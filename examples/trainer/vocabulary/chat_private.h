@@ -15,10 +15,11 @@ enum {
     CHAT_SAID,        /* ... and ends */
     CHAT_BOS,         /* the token that begins a text */
     CHAT_EOS,         /* the one that ends it */
+    CHAT_ANSWER = 11, /* the content, with what it thinks before </think> as Qwen3 has it */
     CHAT_MARKS
 };
 
-enum { CHAT_PARTS = 7 };
+enum { CHAT_PARTS = 14 };
 
 typedef struct chat_family {
     const char *name;
@@ -26,8 +27,9 @@ typedef struct chat_family {
      * with '?' may be missing. CHAT_CONTENT in one: any text, which is the content of the system
      * message of conversations without one. */
     const char *parts[CHAT_PARTS];
-    bool pieces;               /* of SentencePiece alone */
-    bool begins;               /* as with the part bos_token */
+    bool pieces; /* of SentencePiece alone */
+    bool spaced; /* its turns have their spaces: SentencePiece puts none before a text */
+    bool begins; /* as with the part bos_token */
     const char *system, *user; /* a turn */
     const char *first;     /* the user's after a system message, if that has no turn; NULL: none */
     const char *assistant; /* up to CHAT_LEARNT it is what makes the model answer */

@@ -117,12 +117,24 @@ static bool begins(const char *s, const char *end, const char *word)
     return (size_t)(end - s) >= length && memcmp(s, word, length) == 0;
 }
 
-/* Whether a block never writes: under `false == true`, or of tools, which no conversation has. */
+/* Whether a block never writes: under `false == true`, of tools, which no conversation has, or of
+ * an option of its own. */
 static bool is_never(const char *block)
 {
-    return strstr(block, "false==true") != NULL || strcmp(block, "iftools") == 0 ||
-           strcmp(block, "fortool_callinmessage.tool_calls") == 0 ||
-           strcmp(block, "elifmessage.role=='tool'") == 0;
+    static const char *const never[] = {"iftools", "iftoolsisnotnone", "ifbuiltin_toolsisdefined",
+        "ifbuiltin_toolsisdefinedortoolsisnotnone", "iftoolsisnotnoneandnottools_in_user_message",
+        "iftools_in_user_messageandnottoolsisnone",
+        "iftoolsisnotnoneand(message==user_messages[-1])", "ifmessage.tool_calls",
+        "fortool_callinmessage.tool_calls", "elif'tool_calls'inmessage",
+        "elifmessage.tool_callsisdefinedandmessage.tool_callsisnotnone",
+        "elif(message.tool_callsisdefinedandmessage.tool_callsisnotnone)",
+        "elifmessage.role=='tool'", "elifmessage.role=='tool'ormessage.role=='ipython'",
+        "elifmessage.role=='tool_results'ormessage.role=='tool'",
+        "ifenable_thinkingisdefinedandenable_thinkingisfalse"};
+    for (size_t i = 0; i < sizeof never / sizeof *never; ++i)
+        if (strcmp(block, never[i]) == 0)
+            return true;
+    return strstr(block, "false==true") != NULL;
 }
 
 /* Counts the blocks that a tag opens or closes, and sees which write nothing. */

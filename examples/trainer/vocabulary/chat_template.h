@@ -7,7 +7,8 @@
  *     {{ "<|" + message['role'] + '|>\n' }}   has the part   '<|'+message.role+'|>\n'
  *
  * where \n is the character. So is {% set NAME = ... %} with a text in it: NAME=... Comments,
- * exceptions, what is only under `false == true`, and what is of tools have no parts.
+ * exceptions, and what is only under `false == true`, of tools, or under `enable_thinking is false`
+ * have no parts.
  */
 #ifndef TRAINER_CHAT_TEMPLATE_H
 #define TRAINER_CHAT_TEMPLATE_H

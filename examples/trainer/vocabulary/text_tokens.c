@@ -132,6 +132,7 @@ static bool put_messages(
 
 static bool put_conversation(output *o, const char *name, const json_t *list, fault *f)
 {
+    static const char *const others[] = {"reasoning_content", "tool_calls"};
     const size_t count = json_array_size(list);
     chat_message *messages = calloc(count + 1, sizeof *messages);
     bool good = messages != NULL || fault_set(f, CODE_MEMORY, "%s: no memory", name);
@@ -145,6 +146,13 @@ static bool put_conversation(output *o, const char *name, const json_t *list, fa
         good = (json_is_string(role) && json_is_string(content)) ||
                fault_set(
                    f, CODE_DATA, "%s: message %zu has no text as its \"%s\"", name, i + 1, lacks);
+        for (size_t k = 0; good && k < sizeof others / sizeof *others; ++k) {
+            const json_t *other = json_object_get(message, others[k]);
+            good = json_string_length(other) + json_array_size(other) == 0 ||
+                   fault_set(f, CODE_DATA,
+                       "%s: message %zu has \"%s\", which is not put into a chat template", name,
+                       i + 1, others[k]);
+        }
         messages[i] = (chat_message){
             json_string_value(role), json_string_value(content), json_string_length(content)};
     }

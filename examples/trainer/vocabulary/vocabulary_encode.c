@@ -47,7 +47,7 @@ static bool put_part(target *t, const char *text, size_t length, fault *f)
         return true;
     if (!t->v->pieces)
         return vocabulary_split_text(e->split, text, length, put_word, t, f);
-    if (!e->space_prefix || (t->how & VOCABULARY_GOES_ON) != 0)
+    if (!e->space_prefix || (t->how & (VOCABULARY_GOES_ON | VOCABULARY__SPACED)) != 0)
         return put_lines(t, text, length, f);
     char *longer = malloc(length + 1);
     if (longer == NULL)

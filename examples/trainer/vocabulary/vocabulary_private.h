@@ -59,6 +59,8 @@ const encoder_merge *vocabulary__merge_of(const encoder *e, uint32_t left, uint3
 /* vocabulary_encode of a text some of whose bytes have marks, unless it is NULL: tokens that
  * control are not found in what a message says. */
 enum { VOCABULARY__SAID = 1, VOCABULARY__LEARNT = 2 };
+/* Of `how`: SentencePiece's space is put before no part of the text. */
+enum { VOCABULARY__SPACED = 4 };
 bool vocabulary__encode(const vocabulary *v, const char *name, const char *text, size_t length,
     unsigned how, const unsigned char *marks, token_list *list, fault *f);
 /* The bytes of a text that a token of it takes, in order from the first one on, for which *begins
