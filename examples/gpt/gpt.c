@@ -16,18 +16,18 @@ static const char *const names[] = {"gpt_micro", "gpt_mini", "gpt_nano", "gpt2",
     "gpt2_large", "gpt2_xl", "llama_micro", "smollm2_135m", "tinyllama_1b", "llama2_7b",
     "gemma2_micro", "folder", NULL};
 static const gpt_arch archs[] = {
-    {128, 4, 4, 128, 256, 0, 0, 0},
-    {192, 6, 6, 256, 256, 0, 0, 0},
-    {384, 6, 6, 256, 256, 0, 0, 0},
-    {768, 12, 12, 1024, 50257, 0, 0, 0},
-    {1024, 24, 16, 1024, 50257, 0, 0, 0},
-    {1280, 36, 20, 1024, 50257, 0, 0, 0},
-    {1600, 48, 25, 1024, 50257, 0, 0, 0},
-    {128, 4, 4, 128, 256, 2, 344, 1e4f},
-    {576, 30, 9, 2048, 49152, 3, 1536, 1e5f},
-    {2048, 22, 32, 2048, 32000, 4, 5632, 1e4f, true},
-    {4096, 32, 32, 4096, 32000, 32, 11008, 1e4f, true},
-    {128, 4, 4, 128, 256, 2, 344, 1e4f, .head = 48, .gelu = true, .norms_behind = true, .less = 1,
+    {128, 4, 4, 128, 256, 0, 0},
+    {192, 6, 6, 256, 256, 0, 0},
+    {384, 6, 6, 256, 256, 0, 0},
+    {768, 12, 12, 1024, 50257, 0, 0},
+    {1024, 24, 16, 1024, 50257, 0, 0},
+    {1280, 36, 20, 1024, 50257, 0, 0},
+    {1600, 48, 25, 1024, 50257, 0, 0},
+    {128, 4, 4, 128, 256, 2, 344, {1e4f}},
+    {576, 30, 9, 2048, 49152, 3, 1536, {1e5f}},
+    {2048, 22, 32, 2048, 32000, 4, 5632, {1e4f}, true},
+    {4096, 32, 32, 4096, 32000, 32, 11008, {1e4f}, true},
+    {128, 4, 4, 128, 256, 2, 344, {1e4f}, .head = 48, .gelu = true, .norms_behind = true, .less = 1,
         .embedding = 11.3137085f, /* sqrt(128) */
         .cap = 50, .logit_cap = 30},
 };
@@ -127,7 +127,7 @@ static const char *settle(trainer_sizes *sizes)
             sizes->context, usual->most);
         return wrong;
     }
-    buffers[SCALED] = usual->rotary_factor > 0 ? "model.rope_*" : NULL;
+    buffers[SCALED] = usual->rotary.factor > 0 ? "model.rope_*" : NULL;
     for (size_t i = 0; i < 2; ++i)
         sizes->tables[i] = gpt_table(usual, i == 1);
     return NULL;

@@ -10,7 +10,7 @@
 #include "trainer/files/plain_file.h"
 
 /* Kinds of models with the same fields of config.json. */
-enum { LLAMA = 1, PHI3 = 2, GEMMA = 4, GEMMA2 = 8, GPT2 = 16, NEOX = 32 };
+enum { LLAMA = 1, PHI3 = 2, GEMMA = 4, GEMMA2 = 8, GPT2 = 16, NEOX = 32, GEMMA3 = 64 };
 
 /* A kind of model, by model_type: what is its own where config.json says nothing. */
 typedef struct kind_row {
@@ -19,6 +19,7 @@ typedef struct kind_row {
     double theta, eps;
     bool tied, qkv_bias, head_norms, windowed; /* windowed: sliding_window counts */
     double head, window;                       /* head: columns; 0: dim / heads */
+    double every; /* the last one of so many blocks is unlike the others; 0: all are alike */
 } kind_row;
 
 static const kind_row kinds[] = {{"llama", LLAMA, 1e4, 1e-6},
@@ -28,6 +29,8 @@ static const kind_row kinds[] = {{"llama", LLAMA, 1e4, 1e-6},
     {"phi3", PHI3, 1e4, 1e-5, .windowed = true},
     {"gemma", GEMMA, 1e4, 1e-6, .tied = true, .head = 256},
     {"gemma2", GEMMA2, 1e4, 1e-6, .tied = true, .windowed = true, .head = 256, .window = 4096},
+    {"gemma3_text", GEMMA3, 1e6, 1e-6, .tied = true, .head_norms = true, .windowed = true,
+        .head = 256, .window = 4096, .every = 6},
     {"gpt2", GPT2, 0, 1e-5, .tied = true}, {"gpt_neox", NEOX, 1e4, 1e-5}};
 
 /* What must have one value, or one of two. */
@@ -36,7 +39,7 @@ static const struct {
     unsigned families;
 } texts[] = {{"hidden_act", "silu", "silu", NULL, LLAMA | PHI3},
     {"hidden_act", "gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu", GEMMA},
-    {"hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh", NULL, GEMMA | GEMMA2},
+    {"hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh", NULL, GEMMA | GEMMA2 | GEMMA3},
     {"activation_function", "gelu_new", "gelu_new", NULL, GPT2},
     {"hidden_act", "gelu", "gelu", NULL, NEOX}};
 static const struct {
@@ -44,7 +47,7 @@ static const struct {
     double want;
     unsigned families;
 } flags[] = {{"mlp_bias", 0, LLAMA}, {"use_sliding_window", 0, LLAMA}, {"attention_bias", 0, PHI3},
-    {"use_bidirectional_attention", 0, GEMMA | GEMMA2}, {"scale_attn_weights", 1, GPT2},
+    {"use_bidirectional_attention", 0, GEMMA | GEMMA2 | GEMMA3}, {"scale_attn_weights", 1, GPT2},
     {"scale_attn_by_inverse_layer_idx", 0, GPT2}, {"reorder_and_upcast_attn", 0, GPT2},
     {"add_cross_attention", 0, GPT2}, {"attention_bias", 1, NEOX}};
 
@@ -101,13 +104,25 @@ static bool take_gpt2(const json_file *c, gpt_arch *a)
     return false;
 }
 
-/* The columns of a head that rotate, and their angles. */
-static bool take_rotary(const json_file *c, unsigned family, gpt_arch *a)
+/* Theta, the columns of a head that rotate, and their angles, of an object; where it has no theta,
+ * that is `outside` of it. */
+static bool take_rotary(const json_file *c, const char *object, double outside, unsigned family,
+    gpt_arch *a, gpt_rotary *to)
 {
-    const double part = json_file_number(c, "rope_parameters.partial_rotary_factor",
-        json_file_number(c, "rope_scaling.partial_rotary_factor",
-            json_file_number(c, "partial_rotary_factor",
-                family == NEOX ? json_file_number(c, "rotary_pct", 0.25) : 1)));
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s.rope_theta", object);
+    const double theta = json_file_number(c, path, outside);
+    (void)snprintf(path, sizeof path, "%s.partial_rotary_factor", object);
+    const double part = json_file_number(c, path,
+        json_file_number(c, "partial_rotary_factor",
+            family == NEOX ? json_file_number(c, "rotary_pct", 0.25) : 1));
+    to->theta = (float)theta;
+    if (a->heads % a->kv_heads != 0 || a->head % 2 != 0 || !(theta > 1) || !isfinite(to->theta)) {
+        (void)snprintf(what, sizeof what,
+            "it has %zu heads of %zu, %zu of keys, and theta %g, which do not go with each other",
+            a->heads, a->head, a->kv_heads, theta);
+        return false;
+    }
     const bool parts = (family & (PHI3 | NEOX)) != 0;
     a->turned = parts && part > 0 ? (size_t)(part * (double)a->head) : a->head;
     if (!(part > 0 && part <= 1) || (part != 1 && !parts) || a->turned == 0) {
@@ -121,20 +136,63 @@ static bool take_rotary(const json_file *c, unsigned family, gpt_arch *a)
             a->turned, 2 * GPT_PAIRS);
         return false;
     }
-    const char *text = gpt_rope_read(c, a);
+    const char *text = gpt_rope_read(c, object, a, to);
     if (text != NULL)
         (void)snprintf(what, sizeof what, "%s", text);
     return text == NULL;
+}
+
+/* The rotary positions, in Gemma 3 of local blocks and of the others, which are global. */
+static bool take_positions(const json_file *c, const kind_row *kind, gpt_arch *a)
+{
+    const bool third = kind->family == GEMMA3;
+    const char *now = third ? "rope_parameters.full_attention" : "rope_parameters";
+    /* an object is no number */
+    const char *object = isnan(json_file_number(c, "rope_scaling", 0)) ? "rope_scaling" : now;
+    const double theta = json_file_number(c, "rope_parameters.full_attention.rope_theta",
+        json_file_number(c, "rope_theta", json_file_number(c, "rotary_emb_base", kind->theta)));
+    return take_rotary(c, object, theta, kind->family, a, third ? &a->others : &a->rotary) &&
+           (!third || take_rotary(c, "rope_parameters.sliding_attention",
+                          json_file_number(c, "rope_local_base_freq", 1e4), GEMMA3, a, &a->rotary));
+}
+
+/* The other blocks: the last one of so many, or as an array has it. */
+static bool take_blocks(const json_file *c, const kind_row *kind, gpt_arch *a)
+{
+    const char *array = "layer_types";
+    const bool listed = json_file_number(c, array, 0) != 0; /* an array is no number */
+    size_t every = 1;
+    if (!take_size(c, "sliding_window_pattern", kind->every, &every))
+        return false;
+    if (a->depth > GPT_BLOCKS) {
+        (void)snprintf(
+            what, sizeof what, "it has %zu blocks, expected up to %d", a->depth, GPT_BLOCKS);
+        return false;
+    }
+    for (size_t i = 0; i < a->depth; ++i) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s.%zu", array, i);
+        const char *text = json_file_text(c, name, NULL);
+        const bool full = text != NULL && strcmp(text, "full_attention") == 0;
+        if (listed && !full && (text == NULL || strcmp(text, "sliding_attention") != 0)) {
+            (void)snprintf(
+                what, sizeof what, "its %s is neither full_attention nor sliding_attention", name);
+            return false;
+        }
+        a->other[i] = listed ? full : (i + 1) % every == 0;
+    }
+    return true;
 }
 
 /* What Gemma has beside Llama. */
 static bool take_gemma(const json_file *c, unsigned family, gpt_arch *a)
 {
     const double scalar = json_file_number(c, "query_pre_attn_scalar", 256);
-    const double cap = number_or(c, "attn_logit_softcapping", 50);
-    const double logit_cap = number_or(c, "final_logit_softcapping", 30);
-    gpt_gemma(a, family == GEMMA2);
-    if (family != GEMMA2)
+    const bool second = family == GEMMA2; /* transformers has no cap of scores in Gemma 3 */
+    const double cap = second ? number_or(c, "attn_logit_softcapping", 50) : 0;
+    const double logit_cap = number_or(c, "final_logit_softcapping", second ? 30 : 0);
+    gpt_gemma(a, family != GEMMA);
+    if (family == GEMMA)
         return true;
     a->cap = (float)cap;
     a->logit_cap = (float)logit_cap;
@@ -162,28 +220,17 @@ static bool take_llama(const json_file *c, const kind_row *kind, gpt_arch *a)
         (kind->windowed && number_or(c, "sliding_window", kind->window) != 0 &&
             !take_size(c, "sliding_window", kind->window, &window)))
         return false;
-    const double theta = json_file_number(c, "rope_parameters.rope_theta",
-        json_file_number(c, "rope_scaling.rope_theta",
-            json_file_number(
-                c, "rope_theta", json_file_number(c, "rotary_emb_base", kind->theta))));
-    a->theta = (float)theta;
     a->joint = kind->family == PHI3;
     a->neox = kind->family == NEOX;
     a->parallel = json_file_number(c, "use_parallel_residual", 1) != 0;
     a->out_bias = json_file_number(c, "attention_bias", 0) == 1;
     a->qkv_bias = a->out_bias || kind->qkv_bias;
     a->head_norms = kind->head_norms;
-    if (a->heads % a->kv_heads != 0 || a->head % 2 != 0 || !(theta > 1) || !isfinite(a->theta)) {
-        (void)snprintf(what, sizeof what,
-            "it has %zu heads of %zu, %zu of keys, and theta %g, which do not go with each other",
-            a->heads, a->head, a->kv_heads, theta);
+    if (!take_positions(c, kind, a) || (kind->every > 0 && !take_blocks(c, kind, a)))
         return false;
-    }
-    if (!take_rotary(c, kind->family, a))
-        return false;
-    if (window > 0)
+    if (window > 0 && memchr(a->other, false, a->depth) != NULL)
         gpt_limit(a, window); /* within it, each token sees all before it */
-    return (kind->family & (GEMMA | GEMMA2)) == 0 || take_gemma(c, kind->family, a);
+    return (kind->family & (GEMMA | GEMMA2 | GEMMA3)) == 0 || take_gemma(c, kind->family, a);
 }
 
 static bool take(const json_file *c, gpt_arch *a)
@@ -195,7 +242,7 @@ static bool take(const json_file *c, gpt_arch *a)
     if (k == sizeof kinds / sizeof *kinds) {
         (void)snprintf(what, sizeof what,
             "its model_type is %.60s, expected llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, "
-            "gpt2 or gpt_neox",
+            "gemma3_text, gpt2 or gpt_neox",
             type != NULL ? type : "no text");
         return false;
     }
@@ -217,12 +264,12 @@ static bool take(const json_file *c, gpt_arch *a)
     return false;
 }
 
-void gpt_gemma(gpt_arch *a, bool second)
+void gpt_gemma(gpt_arch *a, bool later)
 {
     a->gelu = true;
     a->less = 1;
     a->embedding = sqrtf((float)a->dim);
-    a->norms_behind = second;
+    a->norms_behind = later;
 }
 
 const char *gpt_config_read(const char *folder, gpt_arch *arch)

@@ -6,12 +6,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { GPT_PAIRS = 256 }; /* of a head that rotate, at most */
+enum { GPT_PAIRS = 256 };  /* of a head that rotate, at most */
+enum { GPT_BLOCKS = 512 }; /* of a model with two kinds of them, at most */
+
+/* Rotary positions. Scaled ones have angles of pairs in row 1, and a factor of what rotates. */
+typedef struct gpt_rotary {
+    float theta, factor; /* factor 0: angles are theta's */
+    double frequencies[GPT_PAIRS];
+} gpt_rotary;
 
 typedef struct gpt_arch {
     size_t dim, depth, heads, context, vocabulary;
     size_t kv_heads, hidden; /* of Llama; else 0 */
-    float theta;
+    gpt_rotary rotary;
     bool untied;             /* the head has a weight of its own */
     bool qkv_bias, out_bias; /* q, k and v, or o, have biases; GPT-2's always do */
     float eps;               /* of norms; 0: 1e-5 */
@@ -26,10 +33,8 @@ typedef struct gpt_arch {
     float embedding;         /* factor of embeddings; 0: 1 */
     float cap, logit_cap;    /* of scores, and of logits; 0: none */
     size_t turned;           /* columns of a head that rotate; 0: all */
-    /* Scaled rotary positions: angles of pairs in row 1, and a factor of what rotates; 0: theta's.
-     */
-    double frequencies[GPT_PAIRS];
-    float rotary_factor;
+    bool other[GPT_BLOCKS];  /* blocks with positions of their own: Gemma 3's global ones */
+    gpt_rotary others;       /* of those */
     size_t most; /* tokens, more of which it would compute as another model; 0: any number */
 } gpt_arch;
 
@@ -42,8 +47,8 @@ static inline void gpt_limit(gpt_arch *a, size_t most)
         a->context = most;
 }
 
-/* What Gemma is beside Llama, once its width is set; without caps. */
-void gpt_gemma(gpt_arch *a, bool second);
+/* What Gemma is beside Llama, once its width is set; without caps. later: Gemma 2 and 3. */
+void gpt_gemma(gpt_arch *a, bool later);
 
 /* Reads FOLDER/config.json. Returns NULL, or one phrase that says what is wrong, for a model that
  * gpt.c would compute as another one, too; the next call overwrites it. */

@@ -20,7 +20,8 @@ static const struct {
     {"rope.scaling.type", NULL}, {"rope.scaling.factor", NULL},
     {"rope.scaling.original_context_length", NULL}, {"rope.scaling.finetuned", NULL},
     {"rope.scaling.attn_factor", "phi3"}, {"attn_logit_softcapping", "gemma2"},
-    {"final_logit_softcapping", "gemma2"}};
+    {"final_logit_softcapping", "gemma2"}, {"final_logit_softcapping", "gemma3"},
+    {"rope.freq_base_swa", "gemma3"}, {"attention.sliding_window_pattern", "gemma3"}};
 
 /* Those that must have one value. */
 static const struct {
@@ -101,7 +102,7 @@ static bool take_factors(const source *s, const gguf_tensor *factors, gpt_arch *
     }
     for (size_t i = 0; good && i < pairs; ++i) {
         good = values[i] > 0 && isfinite(values[i]);
-        a->frequencies[i] /= (double)values[i];
+        a->rotary.frequencies[i] /= (double)values[i];
         if (!good)
             (void)snprintf(what, sizeof what,
                 "its %s has a factor of %g, expected a number above 0", factors->name,
@@ -152,10 +153,10 @@ static bool take_rotary(const source *s, gpt_arch *a)
     }
     if (factor == 1 && rotary == 1 && freqs == NULL && near == NULL)
         return true;
-    gpt_rope_begin(a);
-    a->rotary_factor = (float)rotary;
+    gpt_rope_begin(a, &a->rotary);
+    a->rotary.factor = (float)rotary;
     for (size_t i = 0; i < gpt_rope_pairs(a); ++i)
-        a->frequencies[i] /= factor;
+        a->rotary.frequencies[i] /= factor;
     if (near != NULL && !take_size(s, "rope.scaling.original_context_length", NAN, &length))
         return false;
     if (near != NULL)
@@ -197,19 +198,43 @@ static bool take_gpt2(const source *s, gpt_arch *a)
     return false;
 }
 
-/* What Gemma has beside Llama. Gemma 2 of 27B alone divides scores by other than its heads' root,
- * which no key says; llama.cpp knows it by its blocks. */
-static bool take_gemma(const source *s, gpt_arch *a)
+/* Gemma 3 with a sliding window: the last one of `every` blocks is global, with the positions read
+ * so far; local ones have others, which are not scaled. */
+static bool take_local(const source *s, gpt_arch *a)
 {
-    const bool second = strcmp(s->kind, "gemma2") == 0;
-    const double cap = gguf_number(&s->file, key_of(s, "attn_logit_softcapping"), 50);
-    const double logit_cap = gguf_number(&s->file, key_of(s, "final_logit_softcapping"), 30);
-    gpt_gemma(a, second);
-    if (!second)
+    size_t every;
+    const double theta = gguf_number(&s->file, key_of(s, "rope.freq_base_swa"), 1e4);
+    if (!take_size(s, "attention.sliding_window_pattern", 6, &every))
+        return false;
+    if (a->depth > GPT_BLOCKS || !(theta > 1) || !isfinite((float)theta)) {
+        (void)snprintf(what, sizeof what,
+            "it has %zu blocks, expected up to %d, and freq_base_swa %g", a->depth, GPT_BLOCKS,
+            theta);
+        return false;
+    }
+    for (size_t i = 0; i < a->depth; ++i)
+        a->other[i] = (i + 1) % every == 0;
+    a->others = a->rotary;
+    a->rotary = (gpt_rotary){.theta = (float)theta};
+    return true;
+}
+
+/* What Gemma has beside Llama. Gemma 2 and 3 of 27B alone divide scores by other than their heads'
+ * root, which no key says; llama.cpp knows them by their blocks. */
+static bool take_gemma(const source *s, bool windowed, gpt_arch *a)
+{
+    const bool second = strcmp(s->kind, "gemma2") == 0, third = strcmp(s->kind, "gemma3") == 0;
+    const double cap = second ? gguf_number(&s->file, key_of(s, "attn_logit_softcapping"), 50) : 0;
+    const double logit_cap =
+        gguf_number(&s->file, key_of(s, "final_logit_softcapping"), second ? 30 : 0);
+    gpt_gemma(a, second || third);
+    if (!second && !third)
         return true;
+    if (third && windowed && !take_local(s, a))
+        return false;
     a->cap = (float)cap;
     a->logit_cap = (float)logit_cap;
-    if (a->depth == 46)
+    if (a->depth == (second ? 46 : 62))
         gpt_rope_queries(a, (double)a->dim / (double)a->heads);
     if (cap >= 0 && cap < 1e9 && logit_cap >= 0 && logit_cap < 1e9)
         return true;
@@ -232,12 +257,12 @@ static bool take_llama(const source *s, gpt_arch *a)
             !take_size(s, "attention.sliding_window", usual, &window)))
         return false;
     const double theta = gguf_number(&s->file, key_of(s, "rope.freq_base"), 1e4);
-    a->theta = (float)theta;
+    a->rotary.theta = (float)theta;
     a->joint = phi3;
-    a->head_norms = strcmp(s->kind, "qwen3") == 0;
+    a->head_norms = strcmp(s->kind, "qwen3") == 0 || strcmp(s->kind, "gemma3") == 0;
     if (value != a->head || a->turned > a->head || (a->turned != a->head && !phi3) ||
         a->heads % a->kv_heads != 0 || a->turned % 2 != 0 || a->turned > 2 * GPT_PAIRS ||
-        !(theta > 1) || !isfinite(a->theta)) {
+        !(theta > 1) || !isfinite(a->rotary.theta)) {
         (void)snprintf(what, sizeof what,
             "it has %zu heads of %zu (values %zu, %zu rotated), %zu of keys, and freq_base %g, "
             "which do not go with each other",
@@ -246,9 +271,11 @@ static bool take_llama(const source *s, gpt_arch *a)
     }
     if (!take_rotary(s, a))
         return false;
-    if (window > 0)
+    if (gemma && !take_gemma(s, window > 0, a))
+        return false;
+    if (window > 0 && memchr(a->other, false, a->depth) != NULL)
         gpt_limit(a, window); /* within it, each token sees all before it */
-    return !gemma || take_gemma(s, a);
+    return true;
 }
 
 static bool take(source *s, gpt_arch *a)
@@ -260,9 +287,8 @@ static bool take(source *s, gpt_arch *a)
         ++table;
     if (table->architecture == NULL) {
         (void)snprintf(what, sizeof what,
-            "its general.architecture is %.60s, expected llama, qwen2, qwen3, phi3, gemma, gemma2 "
-            "or "
-            "gpt2",
+            "its general.architecture is %.60s, expected llama, qwen2, qwen3, phi3, gemma, gemma2, "
+            "gemma3 or gpt2",
             s->kind != NULL ? s->kind : "no text");
         return false;
     }

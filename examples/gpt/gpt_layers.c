@@ -25,7 +25,9 @@
  *       -> final_layer_norm -> logits = x embed_out^T
  *
  * Qwen3's queries and keys have norms of each head before rotary. Gemma (arXiv 2403.08295) scales
- * its embeddings; Gemma 2 (arXiv 2408.00118) also has norms behind both branches, and caps. */
+ * its embeddings; Gemma 2 (arXiv 2408.00118) also has norms behind both branches, and caps. Gemma 3
+ * (arXiv 2503.19786) has both kinds of norms, no caps, and rotary positions of its own in global
+ * blocks. */
 #include "gpt_layers.h"
 
 #include <stdio.h>
@@ -73,18 +75,20 @@ static clprune_net_value add_parts(clprune_net *net, const gpt_arch *a, const ch
                      : clprune_net_project(net, joint, x, all);
 }
 
-static clprune_net_value add_rotary(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+static clprune_net_value add_rotary(
+    clprune_net *net, const gpt_arch *a, clprune_net_value x, const gpt_rotary *by)
 {
     const char *name = a->neox ? "attention.rotary" : "self_attn.rotary";
     const size_t turned = a->turned > 0 ? a->turned : head_cols(a);
     const clprune_net_angles angles = {
-        .pairs = turned / 2, .frequencies = a->frequencies, .factor = a->rotary_factor};
-    return a->rotary_factor > 0
+        .pairs = turned / 2, .frequencies = by->frequencies, .factor = by->factor};
+    return by->factor > 0
                ? clprune_net_rotary_by(net, name, x, a->heads, a->kv_heads, &angles)
-               : clprune_net_rotary(net, name, x, a->heads, a->kv_heads, turned, a->theta, false);
+               : clprune_net_rotary(net, name, x, a->heads, a->kv_heads, turned, by->theta, false);
 }
 
-static clprune_net_value add_llama(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+static clprune_net_value add_llama(
+    clprune_net *net, const gpt_arch *a, clprune_net_value x, const gpt_rotary *by)
 {
     const clprune_net_attn attn = {
         .heads = a->heads, .kv_heads = a->kv_heads, .causal = true, .cap = a->cap};
@@ -97,7 +101,7 @@ static clprune_net_value add_llama(clprune_net *net, const gpt_arch *a, clprune_
         t = clprune_net_head_norm(net, "self_attn.q_norm", t, 0, a->heads, head_cols(a));
         t = clprune_net_head_norm(net, "self_attn.k_norm", t, rows[0], a->kv_heads, head_cols(a));
     }
-    t = clprune_net_attention(net, "self_attn", add_rotary(net, a, t), &attn);
+    t = clprune_net_attention(net, "self_attn", add_rotary(net, a, t, by), &attn);
     t = a->out_bias ? clprune_net_linear(net, "self_attn.o_proj", t, a->dim)
                     : clprune_net_project(net, "self_attn.o_proj", t, a->dim);
     if (a->norms_behind)
@@ -119,7 +123,7 @@ static clprune_net_value add_neox(clprune_net *net, const gpt_arch *a, clprune_n
     const clprune_net_attn attn = {.heads = a->heads, .causal = true};
     clprune_net_value t = clprune_net_layer_norm(net, "input_layernorm", x);
     t = clprune_net_linear(net, "attention.query_key_value", t, 3 * a->heads * head_cols(a));
-    t = clprune_net_attention(net, "attention", add_rotary(net, a, t), &attn);
+    t = clprune_net_attention(net, "attention", add_rotary(net, a, t, &a->rotary), &attn);
     t = clprune_net_linear(net, "attention.dense", t, a->dim);
     const clprune_net_value sum = clprune_net_add(net, "sum1", x, t);
     t = clprune_net_layer_norm(net, "post_attention_layernorm", a->parallel ? x : sum);
@@ -165,7 +169,8 @@ void gpt_layers_add(clprune_net *net, const gpt_arch *a, size_t context, size_t 
         char part[48];
         (void)snprintf(part, sizeof part, "%s.%zu", of->blocks, i);
         clprune_net_part(net, part);
-        x = llama ? add_llama(net, a, x) : a->neox ? add_neox(net, a, x) : add_gpt2(net, a, x);
+        const gpt_rotary *by = i < GPT_BLOCKS && a->other[i] ? &a->others : &a->rotary;
+        x = llama ? add_llama(net, a, x, by) : a->neox ? add_neox(net, a, x) : add_gpt2(net, a, x);
     }
     clprune_net_part(net, NULL);
     x = llama ? clprune_net_rms_norm(net, of->norm, x) : clprune_net_layer_norm(net, of->norm, x);

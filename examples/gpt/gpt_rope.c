@@ -12,15 +12,21 @@ static char what[256];
 typedef struct scaling {
     const json_file *file;
     const char *object;
+    gpt_rotary *to;
     double length; /* original_max_position_embeddings */
     bool good;
 } scaling;
 
+static const char *path_of(const scaling *s, const char *name)
+{
+    static char path[128];
+    (void)snprintf(path, sizeof path, "%s.%s", s->object, name);
+    return path;
+}
+
 static double number(const scaling *s, const char *name, double usual)
 {
-    char path[128];
-    (void)snprintf(path, sizeof path, "%s.%s", s->object, name);
-    return json_file_number(s->file, path, usual);
+    return json_file_number(s->file, path_of(s, name), usual);
 }
 
 /* The same, above 0. */
@@ -38,21 +44,22 @@ size_t gpt_rope_pairs(const gpt_arch *a)
     return (a->turned > 0 ? a->turned : a->head) / 2;
 }
 
-void gpt_rope_begin(gpt_arch *a)
+void gpt_rope_begin(const gpt_arch *a, gpt_rotary *to)
 {
     const size_t pairs = gpt_rope_pairs(a);
     for (size_t i = 0; i < pairs; ++i)
-        a->frequencies[i] = pow((double)a->theta, -(double)i / (double)pairs);
-    a->rotary_factor = 1;
+        to->frequencies[i] = pow((double)to->theta, -(double)i / (double)pairs);
+    to->factor = 1;
 }
 
 void gpt_rope_queries(gpt_arch *a, double scalar)
 {
-    if (scalar == (double)a->head)
-        return;
-    if (a->rotary_factor == 0)
-        gpt_rope_begin(a);
-    a->rotary_factor *= (float)pow((double)a->head / scalar, 0.25); /* of queries and of keys */
+    gpt_rotary *both[] = {&a->rotary, &a->others};
+    for (size_t i = 0; i < 2 && scalar != (double)a->head; ++i) {
+        if (both[i]->theta > 0 && both[i]->factor == 0)
+            gpt_rope_begin(a, both[i]);
+        both[i]->factor *= (float)pow((double)a->head / scalar, 0.25); /* of queries and of keys */
+    }
 }
 
 /* ---- kinds of scaling --------------------------------------------------------------------------
@@ -62,7 +69,7 @@ static void scale_linear(scaling *s, gpt_arch *a)
 {
     const double factor = positive(s, "factor", NAN);
     for (size_t i = 0; i < gpt_rope_pairs(a); ++i)
-        a->frequencies[i] /= factor;
+        s->to->frequencies[i] /= factor;
 }
 
 /* Llama 3.1: slow pairs turn `factor` times slower, fast ones stay; between them both are mixed. */
@@ -77,16 +84,17 @@ static void scale_llama3(scaling *s, gpt_arch *a)
         s->good = false;
     }
     for (size_t i = 0; i < gpt_rope_pairs(a); ++i) {
-        const double turns = s->length * a->frequencies[i] / (2 * pi);
+        const double turns = s->length * s->to->frequencies[i] / (2 * pi);
         const double kept = fmin(fmax((turns - low) / (high - low), 0), 1);
-        a->frequencies[i] *= kept + (1 - kept) / factor;
+        s->to->frequencies[i] *= kept + (1 - kept) / factor;
     }
 }
 
 /* The pair that turns so many times in the original length (arXiv 2309.00071). */
 static double pair_of(const scaling *s, const gpt_arch *a, double turns)
 {
-    return (double)gpt_rope_pairs(a) * log(s->length / (turns * 2 * pi)) / log((double)a->theta);
+    return (double)gpt_rope_pairs(a) * log(s->length / (turns * 2 * pi)) /
+           log((double)s->to->theta);
 }
 
 static double magnitude(double factor, double scale)
@@ -110,11 +118,11 @@ static void scale_yarn(scaling *s, gpt_arch *a)
         high += 0.001;
     for (size_t i = 0; i < gpt_rope_pairs(a); ++i) {
         const double slower = fmin(fmax(((double)i - low) / (high - low), 0), 1);
-        a->frequencies[i] *= slower / factor + 1 - slower;
+        s->to->frequencies[i] *= slower / factor + 1 - slower;
     }
     const double usual = scale != 0 && all != 0 ? magnitude(factor, scale) / magnitude(factor, all)
                                                 : magnitude(factor, 1);
-    a->rotary_factor = (float)positive(s, "attention_factor", usual);
+    s->to->factor = (float)positive(s, "attention_factor", usual);
 }
 
 /* Factors of each pair, of which the short ones count up to the original length (2402.13753). */
@@ -125,7 +133,7 @@ static void scale_long(scaling *s, gpt_arch *a)
     const double usual = factor <= 1 ? 1 : sqrt(1 + log(factor) / log(s->length));
     for (size_t i = 0; i < gpt_rope_pairs(a); ++i) {
         (void)snprintf(name, sizeof name, "short_factor.%zu", i);
-        a->frequencies[i] /= positive(s, name, NAN);
+        s->to->frequencies[i] /= positive(s, name, NAN);
     }
     (void)snprintf(name, sizeof name, "short_factor.%zu", gpt_rope_pairs(a));
     if (s->good && !isnan(number(s, name, NAN))) {
@@ -133,7 +141,7 @@ static void scale_long(scaling *s, gpt_arch *a)
             s->object, gpt_rope_pairs(a));
         s->good = false;
     }
-    a->rotary_factor = (float)positive(s, "attention_factor", usual);
+    s->to->factor = (float)positive(s, "attention_factor", usual);
     gpt_limit(a, (size_t)s->length);
 }
 
@@ -145,14 +153,11 @@ static const struct {
     {"llama3", scale_llama3, true, false}, {"yarn", scale_yarn, true, false},
     {"longrope", scale_long, true, true}, {"su", scale_long, false, true}};
 
-const char *gpt_rope_read(const json_file *c, gpt_arch *a)
+const char *gpt_rope_read(const json_file *c, const char *object, gpt_arch *a, gpt_rotary *to)
 {
-    /* an object is no number */
-    const bool old = isnan(json_file_number(c, "rope_scaling", 0));
-    scaling s = {.file = c, .object = old ? "rope_scaling" : "rope_parameters", .good = true};
-    const char *type =
-        json_file_text(c, old ? "rope_scaling.type" : "rope_parameters.type", "default");
-    type = json_file_text(c, old ? "rope_scaling.rope_type" : "rope_parameters.rope_type", type);
+    scaling s = {.file = c, .object = object, .to = to, .good = true};
+    const char *type = json_file_text(c, path_of(&s, "type"), "default");
+    type = json_file_text(c, path_of(&s, "rope_type"), type);
     size_t t = 0;
     while (t < sizeof types / sizeof *types && (type == NULL || strcmp(types[t].type, type) != 0 ||
                                                    !(a->joint ? types[t].phi3 : types[t].llama)))
@@ -172,7 +177,7 @@ const char *gpt_rope_read(const json_file *c, gpt_arch *a)
             "its original_max_position_embeddings is no number from 2 to 16777216");
         return what;
     }
-    gpt_rope_begin(a);
+    gpt_rope_begin(a, to);
     types[t].scale(&s, a);
     return s.good ? NULL : what;
 }

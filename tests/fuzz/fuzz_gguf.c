@@ -162,7 +162,7 @@ static void check_model(const char *path)
     else {
         FUZZ_CHECK(a.dim > 0 && a.depth > 0 && a.heads > 0 && a.context > 0 && a.vocabulary > 0);
         FUZZ_CHECK((a.head > 0 || a.dim % a.heads == 0) && a.eps > 0 && a.eps <= 1);
-        FUZZ_CHECK(a.hidden == 0 || (a.heads % a.kv_heads == 0 && a.theta > 1));
+        FUZZ_CHECK(a.hidden == 0 || (a.heads % a.kv_heads == 0 && a.rotary.theta > 1));
     }
     if (!gguf_begins(path))
         return;

@@ -38,7 +38,7 @@ static void check_config(const char *folder)
     }
     FUZZ_CHECK(a.dim > 0 && a.depth > 0 && a.heads > 0 && a.context > 0 && a.vocabulary > 0);
     FUZZ_CHECK((a.head > 0 || a.dim % a.heads == 0) && a.eps > 0 && a.eps <= 1);
-    FUZZ_CHECK(a.hidden == 0 || (a.heads % a.kv_heads == 0 && a.theta > 1));
+    FUZZ_CHECK(a.hidden == 0 || (a.heads % a.kv_heads == 0 && a.rotary.theta > 1));
 }
 
 /* config.json as tokenizer.json and tokenizer_config.json, and the index as lines of texts; wraps:

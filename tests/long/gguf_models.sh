@@ -54,9 +54,12 @@ def compare(path, tokens, name, **config):
 
 # What transformers does not read.
 more = {"gpt2": dict(n_positions=64), "qwen3": dict(head_dim=24), "phi3": dict(pad_token_id=0),
-        "gemma2": dict(query_pre_attn_scalar=24, attn_logit_softcapping=5.0, final_logit_softcapping=3.0, head_dim=24)}
+        "gemma2": dict(query_pre_attn_scalar=24, attn_logit_softcapping=5.0, final_logit_softcapping=3.0, head_dim=24),
+        "gemma3": dict(query_pre_attn_scalar=24, final_logit_softcapping=3.0, layer_types=["sliding_attention", "full_attention"],
+                       rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=5e4),
+                                            sliding_attention=dict(rope_type="default", rope_theta=500.0)))}
 for model, kind in (("llama", "F32"), ("llama-tied", "Q8_0"), ("qwen2", "F16"), ("qwen3", "BF16"), ("phi3", "F16"),
-                    ("gemma2", "Q8_0"), ("gpt2", "Q4_1")):
+                    ("gemma2", "Q8_0"), ("gemma3", "Q8_0"), ("gpt2", "Q4_1")):
     subprocess.run([sys.executable, here + "/../models/make_gguf.py", model, model, kind], check=True)
     compare(os.path.abspath(f"{model}/model.gguf"), list(text.encode()[:4000]), f"{model}, {kind}", **more.get(model, {}))
 

@@ -53,6 +53,17 @@ models = {
         **gemma, query_pre_attn_scalar=7, attn_logit_softcapping=1.5, final_logit_softcapping=4.0)),
     "gemma2, no caps": t.Gemma2ForCausalLM(t.Gemma2Config(
         **gemma, query_pre_attn_scalar=64, attn_logit_softcapping=None, final_logit_softcapping=None)),
+    "gemma3": t.Gemma3ForCausalLM(t.Gemma3TextConfig(
+        **gemma, query_pre_attn_scalar=24, sliding_window=CONTEXT, sliding_window_pattern=2)),
+    "gemma3, scaled": t.Gemma3ForCausalLM(t.Gemma3TextConfig(
+        **gemma, query_pre_attn_scalar=7, attention_bias=True, final_logit_softcapping=4.0, sliding_window=CONTEXT,
+        layer_types=["full_attention", "sliding_attention"], rope_parameters=dict(
+            full_attention=dict(rope_type="yarn", factor=8.0, rope_theta=5e4, original_max_position_embeddings=16),
+            sliding_attention=dict(rope_type="linear", factor=3.0, rope_theta=300.0)))),
+    "gemma3, global": t.Gemma3ForCausalLM(t.Gemma3TextConfig(
+        **gemma, query_pre_attn_scalar=24, sliding_window=4, sliding_window_pattern=1, attn_logit_softcapping=1.5,
+        rope_scaling=dict(rope_type="linear", factor=8.0))),
+    "gemma3, local": t.Gemma3ForCausalLM(t.Gemma3TextConfig(**gemma, sliding_window=CONTEXT)),
     "llama": t.LlamaForCausalLM(t.LlamaConfig(**sizes)),
     "llama with biases": t.LlamaForCausalLM(
         t.LlamaConfig(**sizes, attention_bias=True, rope_theta=5e5, rms_norm_eps=1e-4)),

@@ -5,7 +5,7 @@ convert_hf_to_gguf. Needs nothing but Python.
     make_gguf.py FOLDER MODEL [TYPE] [CHANGE...]
 
 MODEL is llama, llama-biases, llama-tied, llama-3 and llama-linear (scaled rotary positions), qwen2, qwen3, phi3, phi3-long,
-gemma, gemma2 or gpt2; or pythia or neox, which is sequential, whose GGUF file nobody reads. FOLDER gets config.json, model.safetensors and model.gguf, both with
+gemma, gemma2, gemma3, gemma3-all (scaled) or gpt2; or pythia or neox, which is sequential, whose GGUF file nobody reads. FOLDER gets config.json, model.safetensors and model.gguf, both with
 the same values. TYPE is of the GGUF file's matrices: F32 (the default), F16, BF16, F64, Q8_0 or Q4_1. A CHANGE of the GGUF
 file alone is KEY=VALUE (a number or a text), -KEY, -TENSOR, or +TENSOR, a vector; or TOKEN=TEXT, of a token that controls.
 """
@@ -24,7 +24,7 @@ TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_1": (3, 32, 20), "Q8_0": (8, 32
 
 def head_of(kind):
     """Columns of a head."""
-    return 24 if kind in ("qwen3", "gemma", "gemma2") else WIDTH // HEADS
+    return 24 if kind.startswith(("qwen3", "gemma")) else WIDTH // HEADS
 
 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -64,14 +64,14 @@ def llama(kind):
             yield f"{there}self_attn.{name}_proj.weight", f"{here}attn_{short}.weight", shape, heads
             if kind == "llama-biases" or (kind == "qwen2" and name != "o"):
                 yield f"{there}self_attn.{name}_proj.bias", f"{here}attn_{short}.bias", (rows,), heads
-        for name in ("q_norm", "k_norm") if kind == "qwen3" else ():
+        for name in ("q_norm", "k_norm") if kind == "qwen3" or kind.startswith("gemma3") else ():
             yield f"{there}self_attn.{name}.weight", f"{here}attn_{name}.weight", (head,), 0
         for name, shape in (("gate", (HIDDEN, WIDTH)), ("up", (HIDDEN, WIDTH)), ("down", (WIDTH, HIDDEN))):
             if kind.startswith("phi3") and name != "down":
                 continue
             yield f"{there}mlp.{name}_proj.weight", f"{here}ffn_{name}.weight", shape, 0
         yield f"{there}input_layernorm.weight", f"{here}attn_norm.weight", (WIDTH,), 0
-        second = kind == "gemma2"
+        second = kind == "gemma2" or kind.startswith("gemma3")
         yield f"{there}post_attention_layernorm.weight", f"{here}{'post_attention' if second else 'ffn'}_norm.weight", (WIDTH,), 0
         for name, short in (("pre", "ffn_norm"), ("post", "post_ffw_norm")) if second else ():
             yield f"{there}{name}_feedforward_layernorm.weight", f"{here}{short}.weight", (WIDTH,), 0
@@ -139,11 +139,16 @@ def config_of(kind):
     if kind == "gemma2":
         config.update({"query_pre_attn_scalar": head_of(kind), "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0,
                        "sliding_window": CONTEXT // 2})
+    if kind.startswith("gemma3"):
+        config.update({"model_type": "gemma3_text", "query_pre_attn_scalar": head_of(kind), "sliding_window": CONTEXT // 2,
+                       "sliding_window_pattern": 2, "rope_local_base_freq": 500.0, "final_logit_softcapping": 3.0})
+    if kind == "gemma3-all":
+        config.update({"sliding_window_pattern": 1, "rope_scaling": {"rope_type": "linear", "factor": 4.0}})
     return config
 
 
 def values_of(kind):
-    name = config_of(kind)["model_type"]
+    name = config_of(kind)["model_type"].removesuffix("_text")
     values = {"general.architecture": name, "general.alignment": 64, "general.name": "a model", "tokenizer.ggml.tokens":
               [f"<0x{i:02X}>" for i in range(VOCABULARY)], "tokenizer.ggml.scores": [0.0] * VOCABULARY, f"{name}.block_count": BLOCKS, f"{name}.context_length": CONTEXT,
               f"{name}.embedding_length": WIDTH, f"{name}.attention.head_count": HEADS, f"{name}.feed_forward_length": HIDDEN}
@@ -154,7 +159,7 @@ def values_of(kind):
                    f"{name}.rope.freq_base": 50000.0, f"{name}.vocab_size": VOCABULARY})
     if name == "llama":
         values["llama.rope.dimension_count"] = WIDTH // HEADS
-    if name in ("qwen3", "gemma", "gemma2"):
+    if head_of(kind) == 24:
         values[f"{name}.attention.key_length"] = values[f"{name}.attention.value_length"] = head_of(kind)
     if kind == "llama-linear":
         values.update({"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0})
@@ -166,6 +171,12 @@ def values_of(kind):
     if kind == "gemma2":
         values.update({"gemma2.attn_logit_softcapping": 5.0, "gemma2.final_logit_softcapping": 3.0,
                        "gemma2.attention.sliding_window": CONTEXT // 2})
+    if kind == "gemma3":
+        values.update({"gemma3.attention.sliding_window": CONTEXT // 2, "gemma3.attention.sliding_window_pattern": 2,
+                       "gemma3.rope.freq_base_swa": 500.0, "gemma3.final_logit_softcapping": 3.0})
+    if kind == "gemma3-all":
+        values.update({"gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 4.0,
+                       "gemma3.final_logit_softcapping": 3.0})
     return values
 
 

@@ -46,7 +46,7 @@ with() {
     sed "$1" llama/config.json >bad/config.json
     ends "${3:-4}" "gpt-train: --model: bad/config.json: .*$2" "$gpt" --model bad $small --plan
 }
-with 's/"llama"/"phi"/' "model_type is phi, expected llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gpt2 or gpt_neox"
+with 's/"llama"/"phi"/' "model_type is phi, expected llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text, gpt2 or gpt_neox"
 with 's/"llama"/7/' "model_type is no text"
 with 's/{/[/' "no JSON object"
 with 's/"silu"/"gelu"/' "hidden_act is gelu, expected silu"
@@ -78,6 +78,20 @@ with 's/"llama"/"gemma"/; s/"hidden_act": "silu"/"hidden_activation": "gelu"/' "
 with 's/"llama"/"gemma"/; s/"hidden_act": "silu"/"use_bidirectional_attention": true/' "use_bidirectional_attention is not false"
 with 's/"llama"/"gemma2"/; s/"rope_scaling": null/"attn_logit_softcapping": -5/' "caps of -5 and 30, and divides scores by the root of 256"
 with 's/"llama"/"gemma2"/; s/"attention_bias"/"head_dim": 1024, "attention_bias"/' "turn 1024 columns of a head, expected an even number up to 512"
+# third TEXT PATTERN: Gemma 3 with TEXT.
+third() {
+    with 's/"llama"/"gemma3_text"/; s/"hidden_act": "silu"/'"$1"'/' "$2"
+}
+third '"hidden_activation": "silu"' "hidden_activation is silu, expected gelu_pytorch_tanh"
+third '"use_bidirectional_attention": true' "use_bidirectional_attention is not false"
+third '"final_logit_softcapping": -5' "caps of 0 and -5, and divides scores by the root of 256"
+third '"sliding_window_pattern": 0' "sliding_window_pattern is no whole number"
+third '"layer_types": ["full_attention", "chunked_attention"]' "layer_types.1 is neither full_attention nor sliding_attention"
+third '"layer_types": ["full_attention"]' "layer_types.1 is neither full_attention nor sliding_attention"
+third '"rope_local_base_freq": 0' "theta 0"
+third '"rope_parameters": {"full_attention": {"rope_type": "dynamic"}}' "rope_parameters.full_attention.rope_type is dynamic"
+third '"rope_parameters": {"sliding_attention": {"rope_type": "linear"}}' "rope_parameters.sliding_attention.factor is no number above 0"
+with 's/"llama"/"gemma3_text"/; s/"silu"/null/; s/"num_hidden_layers": 4/"num_hidden_layers": 513/' "513 blocks, expected up to 512"
 with 's/"llama"/"mistral"/; s/"rope_scaling": null/"sliding_window": 0.5/' "sliding_window is no whole number"
 with 's/"mlp_bias": false/"mlp_bias": true/' "mlp_bias is not false"
 with 's/"hidden_size": 128, //' "hidden_size is no whole number"
