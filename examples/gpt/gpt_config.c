@@ -10,7 +10,16 @@
 #include "trainer/files/plain_file.h"
 
 /* Kinds of models with the same fields of config.json. */
-enum { LLAMA = 1, PHI3 = 2, GEMMA = 4, GEMMA2 = 8, GPT2 = 16, NEOX = 32, GEMMA3 = 64 };
+enum {
+    LLAMA = 1,
+    PHI3 = 2,
+    GEMMA = 4,
+    GEMMA2 = 8,
+    GPT2 = 16,
+    NEOX = 32,
+    GEMMA3 = 64,
+    SMOLLM3 = 128
+};
 
 /* A kind of model, by model_type: what is its own where config.json says nothing. */
 typedef struct kind_row {
@@ -26,6 +35,7 @@ static const kind_row kinds[] = {{"llama", LLAMA, 1e4, 1e-6},
     {"mistral", LLAMA, 1e4, 1e-6, .windowed = true, .window = 4096},
     {"qwen2", LLAMA, 1e4, 1e-6, .qkv_bias = true},
     {"qwen3", LLAMA, 1e4, 1e-6, .head_norms = true, .head = 128},
+    {"smollm3", SMOLLM3, 2e6, 1e-6, .tied = true, .windowed = true, .every = 4},
     {"phi3", PHI3, 1e4, 1e-5, .windowed = true},
     {"gemma", GEMMA, 1e4, 1e-6, .tied = true, .head = 256},
     {"gemma2", GEMMA2, 1e4, 1e-6, .tied = true, .windowed = true, .head = 256, .window = 4096},
@@ -37,7 +47,7 @@ static const kind_row kinds[] = {{"llama", LLAMA, 1e4, 1e-6},
 static const struct {
     const char *name, *usual, *want, *other;
     unsigned families;
-} texts[] = {{"hidden_act", "silu", "silu", NULL, LLAMA | PHI3},
+} texts[] = {{"hidden_act", "silu", "silu", NULL, LLAMA | PHI3 | SMOLLM3},
     {"hidden_act", "gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu", GEMMA},
     {"hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh", NULL, GEMMA | GEMMA2 | GEMMA3},
     {"activation_function", "gelu_new", "gelu_new", NULL, GPT2},
@@ -46,10 +56,11 @@ static const struct {
     const char *name;
     double want;
     unsigned families;
-} flags[] = {{"mlp_bias", 0, LLAMA}, {"use_sliding_window", 0, LLAMA}, {"attention_bias", 0, PHI3},
-    {"use_bidirectional_attention", 0, GEMMA | GEMMA2 | GEMMA3}, {"scale_attn_weights", 1, GPT2},
-    {"scale_attn_by_inverse_layer_idx", 0, GPT2}, {"reorder_and_upcast_attn", 0, GPT2},
-    {"add_cross_attention", 0, GPT2}, {"attention_bias", 1, NEOX}};
+} flags[] = {{"mlp_bias", 0, LLAMA | SMOLLM3}, {"use_sliding_window", 0, LLAMA | SMOLLM3},
+    {"attention_bias", 0, PHI3}, {"use_bidirectional_attention", 0, GEMMA | GEMMA2 | GEMMA3},
+    {"scale_attn_weights", 1, GPT2}, {"scale_attn_by_inverse_layer_idx", 0, GPT2},
+    {"reorder_and_upcast_attn", 0, GPT2}, {"add_cross_attention", 0, GPT2},
+    {"attention_bias", 1, NEOX}};
 
 static char wrong[512], what[256]; /* what: behind the file's name */
 
@@ -156,13 +167,22 @@ static bool take_positions(const json_file *c, const kind_row *kind, gpt_arch *a
                           json_file_number(c, "rope_local_base_freq", 1e4), GEMMA3, a, &a->rotary));
 }
 
+/* A text's number, 0 or 1; NaN: it is neither. */
+static double which(const json_file *c, const char *name, const char *zero, const char *one)
+{
+    const char *text = json_file_text(c, name, NULL);
+    return text == NULL ? NAN : strcmp(text, one) == 0 ? 1 : strcmp(text, zero) == 0 ? 0 : NAN;
+}
+
 /* The other blocks: the last one of so many, or as an array has it. */
 static bool take_blocks(const json_file *c, const kind_row *kind, gpt_arch *a)
 {
-    const char *array = "layer_types";
+    const bool third = kind->family == GEMMA3;
+    const char *array = third ? "layer_types" : "no_rope_layers";
     const bool listed = json_file_number(c, array, 0) != 0; /* an array is no number */
-    size_t every = 1;
-    if (!take_size(c, "sliding_window_pattern", kind->every, &every))
+    size_t every;
+    if (!take_size(
+            c, third ? "sliding_window_pattern" : "no_rope_layer_interval", kind->every, &every))
         return false;
     if (a->depth > GPT_BLOCKS) {
         (void)snprintf(
@@ -172,14 +192,14 @@ static bool take_blocks(const json_file *c, const kind_row *kind, gpt_arch *a)
     for (size_t i = 0; i < a->depth; ++i) {
         char name[64];
         (void)snprintf(name, sizeof name, "%s.%zu", array, i);
-        const char *text = json_file_text(c, name, NULL);
-        const bool full = text != NULL && strcmp(text, "full_attention") == 0;
-        if (listed && !full && (text == NULL || strcmp(text, "sliding_attention") != 0)) {
-            (void)snprintf(
-                what, sizeof what, "its %s is neither full_attention nor sliding_attention", name);
+        const double other = third ? which(c, name, "sliding_attention", "full_attention")
+                                   : 1 - json_file_number(c, name, NAN);
+        if (listed && other != 0 && other != 1) {
+            (void)snprintf(what, sizeof what, "its %s is neither %s", name,
+                third ? "full_attention nor sliding_attention" : "0 nor 1");
             return false;
         }
-        a->other[i] = listed ? full : (i + 1) % every == 0;
+        a->other[i] = listed ? other == 1 : (i + 1) % every == 0;
     }
     return true;
 }
@@ -241,8 +261,8 @@ static bool take(const json_file *c, gpt_arch *a)
         ++k;
     if (k == sizeof kinds / sizeof *kinds) {
         (void)snprintf(what, sizeof what,
-            "its model_type is %.60s, expected llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, "
-            "gemma3_text, gpt2 or gpt_neox",
+            "its model_type is %.60s, expected llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, "
+            "gemma2, gemma3_text, gpt2 or gpt_neox",
             type != NULL ? type : "no text");
         return false;
     }

@@ -33,8 +33,8 @@ typedef struct gpt_arch {
     float embedding;         /* factor of embeddings; 0: 1 */
     float cap, logit_cap;    /* of scores, and of logits; 0: none */
     size_t turned;           /* columns of a head that rotate; 0: all */
-    bool other[GPT_BLOCKS];  /* blocks with positions of their own: Gemma 3's global ones */
-    gpt_rotary others;       /* of those */
+    bool other[GPT_BLOCKS];  /* blocks with positions of their own: of Gemma 3 the global ones */
+    gpt_rotary others;       /* of those; theta 0: none, as in SmolLM3 */
     size_t most; /* tokens, more of which it would compute as another model; 0: any number */
 } gpt_arch;
 

@@ -198,25 +198,31 @@ static bool take_gpt2(const source *s, gpt_arch *a)
     return false;
 }
 
+/* The last one of `every` blocks is unlike the others. */
+static bool take_blocks(size_t every, gpt_arch *a)
+{
+    for (size_t i = 0; i < a->depth && i < GPT_BLOCKS; ++i)
+        a->other[i] = (i + 1) % every == 0;
+    if (a->depth <= GPT_BLOCKS)
+        return true;
+    (void)snprintf(what, sizeof what, "it has %zu blocks, expected up to %d", a->depth, GPT_BLOCKS);
+    return false;
+}
+
 /* Gemma 3 with a sliding window: the last one of `every` blocks is global, with the positions read
  * so far; local ones have others, which are not scaled. */
 static bool take_local(const source *s, gpt_arch *a)
 {
     size_t every;
     const double theta = gguf_number(&s->file, key_of(s, "rope.freq_base_swa"), 1e4);
-    if (!take_size(s, "attention.sliding_window_pattern", 6, &every))
+    if (!take_size(s, "attention.sliding_window_pattern", 6, &every) || !take_blocks(every, a))
         return false;
-    if (a->depth > GPT_BLOCKS || !(theta > 1) || !isfinite((float)theta)) {
-        (void)snprintf(what, sizeof what,
-            "it has %zu blocks, expected up to %d, and freq_base_swa %g", a->depth, GPT_BLOCKS,
-            theta);
-        return false;
-    }
-    for (size_t i = 0; i < a->depth; ++i)
-        a->other[i] = (i + 1) % every == 0;
     a->others = a->rotary;
     a->rotary = (gpt_rotary){.theta = (float)theta};
-    return true;
+    if (theta > 1 && isfinite(a->rotary.theta))
+        return true;
+    (void)snprintf(what, sizeof what, "its freq_base_swa is %g", theta);
+    return false;
 }
 
 /* What Gemma has beside Llama. Gemma 2 and 3 of 27B alone divide scores by other than their heads'
@@ -271,7 +277,8 @@ static bool take_llama(const source *s, gpt_arch *a)
     }
     if (!take_rotary(s, a))
         return false;
-    if (gemma && !take_gemma(s, window > 0, a))
+    if ((gemma && !take_gemma(s, window > 0, a)) ||
+        (strcmp(s->kind, "smollm3") == 0 && !take_blocks(4, a))) /* no key has this 4 */
         return false;
     if (window > 0 && memchr(a->other, false, a->depth) != NULL)
         gpt_limit(a, window); /* within it, each token sees all before it */
@@ -287,8 +294,9 @@ static bool take(source *s, gpt_arch *a)
         ++table;
     if (table->architecture == NULL) {
         (void)snprintf(what, sizeof what,
-            "its general.architecture is %.60s, expected llama, qwen2, qwen3, phi3, gemma, gemma2, "
-            "gemma3 or gpt2",
+            "its general.architecture is %.60s, expected llama, qwen2, qwen3, smollm3, phi3, "
+            "gemma, "
+            "gemma2, gemma3 or gpt2",
             s->kind != NULL ? s->kind : "no text");
         return false;
     }

@@ -34,9 +34,11 @@ static const char *const gemma2_names[][2] = {
     {"blk.*.ffn_norm.", "model.layers.*.pre_feedforward_layernorm."},
     {"blk.*.post_ffw_norm.", "model.layers.*.post_feedforward_layernorm."}, LLAMA_NAMES};
 
-/* The converter interleaves the halves of each head of llama alone. */
+/* The converter interleaves the halves of each head of these two alone. */
 static const char *const llama_pairs[][2] = {{"blk.*.attn_q.", "llama.attention.head_count"},
     {"blk.*.attn_k.", "llama.attention.head_count_kv"}, {NULL, NULL}};
+static const char *const smollm3_pairs[][2] = {{"blk.*.attn_q.", "smollm3.attention.head_count"},
+    {"blk.*.attn_k.", "smollm3.attention.head_count_kv"}, {NULL, NULL}};
 
 static const char *const gpt2_names[][2] = {
     {"token_embd.", "wte."},
@@ -54,6 +56,6 @@ static const char *const gpt2_names[][2] = {
 };
 
 const trainer_gguf gpt_ggufs[] = {{"llama", llama_names, llama_pairs}, {"qwen2", llama_names, NULL},
-    {"qwen3", llama_names, NULL}, {"phi3", phi3_names, NULL}, {"gemma", llama_names, NULL},
-    {"gemma2", gemma2_names, NULL}, {"gemma3", gemma2_names, NULL}, {"gpt2", gpt2_names, NULL},
-    {NULL, NULL, NULL}};
+    {"qwen3", llama_names, NULL}, {"smollm3", llama_names, smollm3_pairs},
+    {"phi3", phi3_names, NULL}, {"gemma", llama_names, NULL}, {"gemma2", gemma2_names, NULL},
+    {"gemma3", gemma2_names, NULL}, {"gpt2", gpt2_names, NULL}, {NULL, NULL, NULL}};

@@ -27,7 +27,7 @@
  * Qwen3's queries and keys have norms of each head before rotary. Gemma (arXiv 2403.08295) scales
  * its embeddings; Gemma 2 (arXiv 2408.00118) also has norms behind both branches, and caps. Gemma 3
  * (arXiv 2503.19786) has both kinds of norms, no caps, and rotary positions of its own in global
- * blocks. */
+ * blocks. SmolLM3 is Llama without rotary positions in some blocks. */
 #include "gpt_layers.h"
 
 #include <stdio.h>
@@ -78,6 +78,8 @@ static clprune_net_value add_parts(clprune_net *net, const gpt_arch *a, const ch
 static clprune_net_value add_rotary(
     clprune_net *net, const gpt_arch *a, clprune_net_value x, const gpt_rotary *by)
 {
+    if (by->theta == 0)
+        return x;
     const char *name = a->neox ? "attention.rotary" : "self_attn.rotary";
     const size_t turned = a->turned > 0 ? a->turned : head_cols(a);
     const clprune_net_angles angles = {

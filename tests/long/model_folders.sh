@@ -27,7 +27,7 @@ sizes = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_hi
              num_key_value_heads=2, max_position_embeddings=64)
 gemma = dict(sizes, head_dim=24)
 scaled = dict(original_max_position_embeddings=16, rope_theta=500.0)
-phi3 = dict(sizes, pad_token_id=0, bos_token_id=0, eos_token_id=0)
+ends = dict(sizes, pad_token_id=0, bos_token_id=0, eos_token_id=0)
 neox = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
             max_position_embeddings=64)
 models = {
@@ -40,11 +40,11 @@ models = {
         scaled, rope_type="yarn", factor=4.0, beta_fast=4.0, beta_slow=0.5, mscale=0.7, mscale_all_dim=1.1, truncate=False))),
     "llama, longrope": t.LlamaForCausalLM(t.LlamaConfig(**sizes, rope_parameters=dict(
         rope_type="longrope", rope_theta=1e4, factor=3.0, short_factor=[1 + i / 5 for i in range(8)], long_factor=[9.0] * 8))),
-    "phi3": t.Phi3ForCausalLM(t.Phi3Config(**phi3)),
-    "phi3, tied": t.Phi3ForCausalLM(t.Phi3Config(**phi3, tie_word_embeddings=True, sliding_window=CONTEXT)),
-    "phi3, longrope": t.Phi3ForCausalLM(t.Phi3Config(**phi3, original_max_position_embeddings=CONTEXT, rope_parameters=dict(
+    "phi3": t.Phi3ForCausalLM(t.Phi3Config(**ends)),
+    "phi3, tied": t.Phi3ForCausalLM(t.Phi3Config(**ends, tie_word_embeddings=True, sliding_window=CONTEXT)),
+    "phi3, longrope": t.Phi3ForCausalLM(t.Phi3Config(**ends, original_max_position_embeddings=CONTEXT, rope_parameters=dict(
         rope_type="longrope", rope_theta=1e4, short_factor=[1 + i / 5 for i in range(8)], long_factor=[9.0] * 8))),
-    "phi3, a part rotates": t.Phi3ForCausalLM(t.Phi3Config(**phi3, original_max_position_embeddings=CONTEXT, rope_parameters=dict(
+    "phi3, a part rotates": t.Phi3ForCausalLM(t.Phi3Config(**ends, original_max_position_embeddings=CONTEXT, rope_parameters=dict(
         rope_type="longrope", rope_theta=1e4, partial_rotary_factor=0.75, short_factor=[1 + i / 5 for i in range(6)],
         long_factor=[9.0] * 6))),
     "gemma": t.GemmaForCausalLM(t.GemmaConfig(**gemma)),
@@ -53,6 +53,10 @@ models = {
         **gemma, query_pre_attn_scalar=7, attn_logit_softcapping=1.5, final_logit_softcapping=4.0)),
     "gemma2, no caps": t.Gemma2ForCausalLM(t.Gemma2Config(
         **gemma, query_pre_attn_scalar=64, attn_logit_softcapping=None, final_logit_softcapping=None)),
+    "smollm3": t.SmolLM3ForCausalLM(t.SmolLM3Config(**ends, no_rope_layer_interval=2)),
+    "smollm3, scaled": t.SmolLM3ForCausalLM(t.SmolLM3Config(
+        **ends, no_rope_layers=[0, 1], attention_bias=True, tie_word_embeddings=False, rope_parameters=dict(
+            scaled, rope_type="yarn", factor=4.0))),
     "gemma3": t.Gemma3ForCausalLM(t.Gemma3TextConfig(
         **gemma, query_pre_attn_scalar=24, sliding_window=CONTEXT, sliding_window_pattern=2)),
     "gemma3, scaled": t.Gemma3ForCausalLM(t.Gemma3TextConfig(

@@ -4,10 +4,11 @@ convert_hf_to_gguf. Needs nothing but Python.
 
     make_gguf.py FOLDER MODEL [TYPE] [CHANGE...]
 
-MODEL is llama, llama-biases, llama-tied, llama-3 and llama-linear (scaled rotary positions), qwen2, qwen3, phi3, phi3-long,
-gemma, gemma2, gemma3, gemma3-all (scaled) or gpt2; or pythia or neox, which is sequential, whose GGUF file nobody reads. FOLDER gets config.json, model.safetensors and model.gguf, both with
-the same values. TYPE is of the GGUF file's matrices: F32 (the default), F16, BF16, F64, Q8_0 or Q4_1. A CHANGE of the GGUF
-file alone is KEY=VALUE (a number or a text), -KEY, -TENSOR, or +TENSOR, a vector; or TOKEN=TEXT, of a token that controls.
+MODEL is llama, llama-biases, llama-tied, llama-3 and llama-linear (scaled rotary positions), qwen2, qwen3, smollm3, phi3,
+phi3-long, gemma, gemma2, gemma3, gemma3-all (scaled) or gpt2; or pythia or neox, which is sequential, whose GGUF file nobody
+reads. FOLDER gets config.json, model.safetensors and model.gguf, both with the same values. TYPE is of the GGUF file's
+matrices: F32 (the default), F16, BF16, F64, Q8_0 or Q4_1. A CHANGE of the GGUF file alone is KEY=VALUE (a number or a text),
+-KEY, -TENSOR, or +TENSOR, a vector; or TOKEN=TEXT, of a token that controls.
 """
 
 import array
@@ -22,9 +23,17 @@ WIDTH, BLOCKS, HEADS, KV, HIDDEN, VOCABULARY, CONTEXT = 64, 2, 4, 2, 96, 256, 64
 TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_1": (3, 32, 20), "Q8_0": (8, 32, 34), "F64": (28, 1, 8), "BF16": (30, 1, 2)}
 
 
+def blocks_of(kind):
+    return 4 if kind == "smollm3" else BLOCKS
+
+
 def head_of(kind):
     """Columns of a head."""
     return 24 if kind.startswith(("qwen3", "gemma")) else WIDTH // HEADS
+
+
+def tied(kind):
+    return kind in ("llama-tied", "smollm3") or kind.startswith("gemma")
 
 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -49,9 +58,9 @@ def llama(kind):
     """Tensors as (name of transformers, name of GGUF, shape, heads whose halves interleave)."""
     head = head_of(kind)
     yield "model.embed_tokens.weight", "token_embd.weight", (VOCABULARY, WIDTH), 0
-    for i in range(BLOCKS):
+    for i in range(blocks_of(kind)):
         there, here = f"model.layers.{i}.", f"blk.{i}."
-        rotated = kind.startswith("llama")
+        rotated = kind.startswith(("llama", "smollm3"))
         if kind.startswith("phi3"):
             yield f"{there}self_attn.qkv_proj.weight", f"{here}attn_qkv.weight", ((HEADS + 2 * KV) * head, WIDTH), 0
             yield f"{there}mlp.gate_up_proj.weight", f"{here}ffn_up.weight", (2 * HIDDEN, WIDTH), 0
@@ -76,7 +85,7 @@ def llama(kind):
         for name, short in (("pre", "ffn_norm"), ("post", "post_ffw_norm")) if second else ():
             yield f"{there}{name}_feedforward_layernorm.weight", f"{here}{short}.weight", (WIDTH,), 0
     yield "model.norm.weight", "output_norm.weight", (WIDTH,), 0
-    if kind != "llama-tied" and not kind.startswith("gemma"):
+    if not tied(kind):
         yield "lm_head.weight", "output.weight", (VOCABULARY, WIDTH), 0
 
 
@@ -123,15 +132,15 @@ def config_of(kind):
     if kind == "gpt2":
         return {"model_type": "gpt2", "n_embd": WIDTH, "n_layer": BLOCKS, "n_head": HEADS, "n_positions": CONTEXT,
                 "vocab_size": VOCABULARY, "layer_norm_epsilon": 2.0**-10}
-    config = {"model_type": kind.split("-")[0], "head_dim": head_of(kind), "hidden_size": WIDTH, "num_hidden_layers": BLOCKS,
-            "num_attention_heads": HEADS, "num_key_value_heads": KV, "intermediate_size": HIDDEN, "vocab_size": VOCABULARY,
-            "max_position_embeddings": CONTEXT, "rms_norm_eps": 2.0**-12, "rope_theta": 50000.0,
-            "tie_word_embeddings": kind == "llama-tied" or kind.startswith("gemma"), "attention_bias": kind == "llama-biases"}
+    config = {"model_type": kind.split("-")[0], "head_dim": head_of(kind), "hidden_size": WIDTH,
+            "num_hidden_layers": blocks_of(kind), "num_attention_heads": HEADS, "num_key_value_heads": KV,
+            "intermediate_size": HIDDEN, "vocab_size": VOCABULARY, "max_position_embeddings": CONTEXT,
+            "rms_norm_eps": 2.0**-12, "rope_theta": 50000.0, "tie_word_embeddings": tied(kind), "attention_bias": kind == "llama-biases"}
     if kind == "llama-3":
         config["rope_scaling"] = LLAMA3
     if kind == "llama-linear":
         config["rope_scaling"] = {"type": "linear", "factor": 4.0}
-    if kind.startswith("phi3"):
+    if kind.startswith(("phi3", "smollm3")):
         config["pad_token_id"] = 0
     if kind == "phi3-long":
         config.update({"rope_scaling": {"type": "longrope", "short_factor": factors(1, 0.25), "long_factor": factors(4, 1)},
@@ -150,15 +159,16 @@ def config_of(kind):
 def values_of(kind):
     name = config_of(kind)["model_type"].removesuffix("_text")
     values = {"general.architecture": name, "general.alignment": 64, "general.name": "a model", "tokenizer.ggml.tokens":
-              [f"<0x{i:02X}>" for i in range(VOCABULARY)], "tokenizer.ggml.scores": [0.0] * VOCABULARY, f"{name}.block_count": BLOCKS, f"{name}.context_length": CONTEXT,
+              [f"<0x{i:02X}>" for i in range(VOCABULARY)], "tokenizer.ggml.scores": [0.0] * VOCABULARY,
+              f"{name}.block_count": blocks_of(kind), f"{name}.context_length": CONTEXT,
               f"{name}.embedding_length": WIDTH, f"{name}.attention.head_count": HEADS, f"{name}.feed_forward_length": HIDDEN}
     if kind == "gpt2":
         values.update({"gpt2.feed_forward_length": 4 * WIDTH, "gpt2.attention.layer_norm_epsilon": 2.0**-10})
         return values
     values.update({f"{name}.attention.head_count_kv": KV, f"{name}.attention.layer_norm_rms_epsilon": 2.0**-12,
                    f"{name}.rope.freq_base": 50000.0, f"{name}.vocab_size": VOCABULARY})
-    if name == "llama":
-        values["llama.rope.dimension_count"] = WIDTH // HEADS
+    if name in ("llama", "smollm3"):
+        values[f"{name}.rope.dimension_count"] = WIDTH // HEADS
     if head_of(kind) == 24:
         values[f"{name}.attention.key_length"] = values[f"{name}.attention.value_length"] = head_of(kind)
     if kind == "llama-linear":

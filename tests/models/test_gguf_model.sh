@@ -51,7 +51,7 @@ same() {
     grep '^test loss' out | cmp -s want - || fail "$*: the file has $(grep '^test loss' out), not $(cat want)"
     cmp -s folder.st file.st || fail "$*: the file has other weights"
 }
-for model in llama-biases llama-tied llama-3 llama-linear qwen2 qwen3 phi3 phi3-long gemma gemma2 gemma3 gemma3-all gpt2; do
+for model in llama-biases llama-tied llama-3 llama-linear qwen2 qwen3 smollm3 phi3 phi3-long gemma gemma2 gemma3 gemma3-all gpt2; do
     same $model
 done
 same llama Q8_0
@@ -201,7 +201,7 @@ weights() {
     make bad "$1" "$2"
     ends 4 "gpt-train: bad/model.gguf: .*$3" "$gpt" --model bad/model.gguf $small --test-only
 }
-without llama general.architecture=mamba "its general.architecture is mamba, expected llama, qwen2, qwen3, phi3, gemma, gemma2, gemma3 or gpt2"
+without llama general.architecture=mamba "its general.architecture is mamba, expected llama, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3 or gpt2"
 without llama -general.architecture "its general.architecture is (none)"
 without llama general.architecture=7 "its general.architecture is no text"
 without llama split.count=2 "a part of a model in 2 files"
@@ -231,8 +231,10 @@ without phi3-long -rope_factors_short.weight "its rope_factors scales rotary pos
 without phi3-long -phi3.rope.scaling.original_context_length "its phi3.rope.scaling.original_context_length is no whole number"
 without gemma2 gemma2.final_logit_softcapping=x "it has caps of 5 and nan"
 without gemma3 gemma3.attention.sliding_window_pattern=0 "its gemma3.attention.sliding_window_pattern is no whole number"
-without gemma3 gemma3.rope.freq_base_swa=0.5 "2 blocks, expected up to 512, and freq_base_swa 0.5"
+without gemma3 gemma3.rope.freq_base_swa=0.5 "its freq_base_swa is 0.5"
 without gemma3 gemma3.block_count=513 "513 blocks, expected up to 512"
+without smollm3 smollm3.block_count=513 "513 blocks, expected up to 512"
+without smollm3 +rope_freqs.weight "its rope_freqs.weight scales rotary positions"
 without gemma3 gemma3.final_logit_softcapping=x "it has caps of 0 and nan"
 without qwen2 +rope_freqs.weight "its rope_freqs.weight scales rotary positions"
 without llama llama.expert_count=8 "its llama.expert_count is not 0"
