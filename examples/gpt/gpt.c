@@ -146,10 +146,10 @@ extern const trainer_model gpt_model;
 const trainer_model gpt_model = {
     .program = "gpt-train",
     .about =
-        "Trains a GPT, a Llama or a model of its kind (Mistral, Qwen, Phi-3, Gemma, Pythia) on a "
-        "text or\n"
-        "on tokens, on any OpenCL device. The activations that the backward pass reads are kept\n"
-        "dense, pruned in blocks, as codes, or in part: the rest is recomputed.\n",
+        "Trains a GPT, a Llama or a model of its kind (Mistral, Qwen, Phi-3, Gemma, SmolLM, OLMo,\n"
+        "Pythia) on a text or on tokens, on any OpenCL device. The activations that the backward\n"
+        "pass reads are kept dense, pruned in blocks, as codes, or in part: the rest is\n"
+        "recomputed.\n",
     .archs = names,
     .arch = 0, /* gpt_micro */
     .extras = extras,

@@ -18,7 +18,8 @@ enum {
     GPT2 = 16,
     NEOX = 32,
     GEMMA3 = 64,
-    SMOLLM3 = 128
+    SMOLLM3 = 128,
+    OLMO2 = 256
 };
 
 /* A kind of model, by model_type: what is its own where config.json says nothing. */
@@ -41,13 +42,14 @@ static const kind_row kinds[] = {{"llama", LLAMA, 1e4, 1e-6},
     {"gemma2", GEMMA2, 1e4, 1e-6, .tied = true, .windowed = true, .head = 256, .window = 4096},
     {"gemma3_text", GEMMA3, 1e6, 1e-6, .tied = true, .head_norms = true, .windowed = true,
         .head = 256, .window = 4096, .every = 6},
-    {"gpt2", GPT2, 0, 1e-5, .tied = true}, {"gpt_neox", NEOX, 1e4, 1e-5}};
+    {"olmo2", OLMO2, 1e4, 1e-5, .head_norms = true}, {"gpt2", GPT2, 0, 1e-5, .tied = true},
+    {"gpt_neox", NEOX, 1e4, 1e-5}};
 
 /* What must have one value, or one of two. */
 static const struct {
     const char *name, *usual, *want, *other;
     unsigned families;
-} texts[] = {{"hidden_act", "silu", "silu", NULL, LLAMA | PHI3 | SMOLLM3},
+} texts[] = {{"hidden_act", "silu", "silu", NULL, LLAMA | PHI3 | SMOLLM3 | OLMO2},
     {"hidden_act", "gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu", GEMMA},
     {"hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh", NULL, GEMMA | GEMMA2 | GEMMA3},
     {"activation_function", "gelu_new", "gelu_new", NULL, GPT2},
@@ -246,6 +248,7 @@ static bool take_llama(const json_file *c, const kind_row *kind, gpt_arch *a)
     a->out_bias = json_file_number(c, "attention_bias", 0) == 1;
     a->qkv_bias = a->out_bias || kind->qkv_bias;
     a->head_norms = kind->head_norms;
+    a->norms_behind = a->olmo2 = kind->family == OLMO2;
     if (!take_positions(c, kind, a) || (kind->every > 0 && !take_blocks(c, kind, a)))
         return false;
     if (window > 0 && memchr(a->other, false, a->depth) != NULL)
@@ -262,7 +265,7 @@ static bool take(const json_file *c, gpt_arch *a)
     if (k == sizeof kinds / sizeof *kinds) {
         (void)snprintf(what, sizeof what,
             "its model_type is %.60s, expected llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, "
-            "gemma2, gemma3_text, gpt2 or gpt_neox",
+            "gemma2, gemma3_text, olmo2, gpt2 or gpt_neox",
             type != NULL ? type : "no text");
         return false;
     }

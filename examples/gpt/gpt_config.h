@@ -29,12 +29,13 @@ typedef struct gpt_arch {
     bool parallel;           /* GPT-NeoX: attention and MLP read the same sum */
     bool gelu;               /* Gemma: gates of GELU by tanh; else of SiLU */
     bool norms_behind;       /* Gemma 2: of what attention and MLP give, too */
-    float less;              /* Gemma: by which norms in files are less, but in GGUF files */
-    float embedding;         /* factor of embeddings; 0: 1 */
-    float cap, logit_cap;    /* of scores, and of logits; 0: none */
-    size_t turned;           /* columns of a head that rotate; 0: all */
-    bool other[GPT_BLOCKS];  /* blocks with positions of their own: of Gemma 3 the global ones */
-    gpt_rotary others;       /* of those; theta 0: none, as in SmolLM3 */
+    bool olmo2; /* OLMo 2: norms_behind, but none of what they read; head_norms of whole q and k */
+    float less; /* Gemma: by which norms in files are less, but in GGUF files */
+    float embedding;        /* factor of embeddings; 0: 1 */
+    float cap, logit_cap;   /* of scores, and of logits; 0: none */
+    size_t turned;          /* columns of a head that rotate; 0: all */
+    bool other[GPT_BLOCKS]; /* blocks with positions of their own: of Gemma 3 the global ones */
+    gpt_rotary others;      /* of those; theta 0: none, as in SmolLM3 */
     size_t most; /* tokens, more of which it would compute as another model; 0: any number */
 } gpt_arch;
 

@@ -265,7 +265,8 @@ static bool take_llama(const source *s, gpt_arch *a)
     const double theta = gguf_number(&s->file, key_of(s, "rope.freq_base"), 1e4);
     a->rotary.theta = (float)theta;
     a->joint = phi3;
-    a->head_norms = strcmp(s->kind, "qwen3") == 0 || strcmp(s->kind, "gemma3") == 0;
+    a->norms_behind = a->olmo2 = strcmp(s->kind, "olmo2") == 0;
+    a->head_norms = a->olmo2 || strcmp(s->kind, "qwen3") == 0 || strcmp(s->kind, "gemma3") == 0;
     if (value != a->head || a->turned > a->head || (a->turned != a->head && !phi3) ||
         a->heads % a->kv_heads != 0 || a->turned % 2 != 0 || a->turned > 2 * GPT_PAIRS ||
         !(theta > 1) || !isfinite(a->rotary.theta)) {
@@ -296,7 +297,7 @@ static bool take(source *s, gpt_arch *a)
         (void)snprintf(what, sizeof what,
             "its general.architecture is %.60s, expected llama, qwen2, qwen3, smollm3, phi3, "
             "gemma, "
-            "gemma2, gemma3 or gpt2",
+            "gemma2, gemma3, olmo2 or gpt2",
             s->kind != NULL ? s->kind : "no text");
         return false;
     }

@@ -58,4 +58,5 @@ static const char *const gpt2_names[][2] = {
 const trainer_gguf gpt_ggufs[] = {{"llama", llama_names, llama_pairs}, {"qwen2", llama_names, NULL},
     {"qwen3", llama_names, NULL}, {"smollm3", llama_names, smollm3_pairs},
     {"phi3", phi3_names, NULL}, {"gemma", llama_names, NULL}, {"gemma2", gemma2_names, NULL},
-    {"gemma3", gemma2_names, NULL}, {"gpt2", gpt2_names, NULL}, {NULL, NULL, NULL}};
+    {"gemma3", gemma2_names, NULL}, {"olmo2", gemma2_names, NULL}, {"gpt2", gpt2_names, NULL},
+    {NULL, NULL, NULL}};

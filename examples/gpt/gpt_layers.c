@@ -27,7 +27,8 @@
  * Qwen3's queries and keys have norms of each head before rotary. Gemma (arXiv 2403.08295) scales
  * its embeddings; Gemma 2 (arXiv 2408.00118) also has norms behind both branches, and caps. Gemma 3
  * (arXiv 2503.19786) has both kinds of norms, no caps, and rotary positions of its own in global
- * blocks. SmolLM3 is Llama without rotary positions in some blocks. */
+ * blocks. SmolLM3 is Llama without rotary positions in some blocks. OLMo 2
+ * (arXiv 2501.00656) has norms of whole queries and keys, and behind both branches alone. */
 #include "gpt_layers.h"
 
 #include <stdio.h>
@@ -97,11 +98,12 @@ static clprune_net_value add_llama(
     const char *behind = "post_attention_layernorm";
     size_t rows[3];
     gpt_qkv_rows(a, rows);
-    clprune_net_value t = clprune_net_rms_norm(net, "input_layernorm", x);
+    clprune_net_value t = a->olmo2 ? x : clprune_net_rms_norm(net, "input_layernorm", x);
     t = add_parts(net, a, "self_attn.qkv_proj", "self_attn.qkv", t, gpt_qkv, rows, 3, a->qkv_bias);
     if (a->head_norms) {
-        t = clprune_net_head_norm(net, "self_attn.q_norm", t, 0, a->heads, head_cols(a));
-        t = clprune_net_head_norm(net, "self_attn.k_norm", t, rows[0], a->kv_heads, head_cols(a));
+        const size_t q = a->olmo2 ? 1 : a->heads, k = a->olmo2 ? 1 : a->kv_heads;
+        t = clprune_net_head_norm(net, "self_attn.q_norm", t, 0, q, rows[0] / q);
+        t = clprune_net_head_norm(net, "self_attn.k_norm", t, rows[0], k, rows[1] / k);
     }
     t = clprune_net_attention(net, "self_attn", add_rotary(net, a, t, by), &attn);
     t = a->out_bias ? clprune_net_linear(net, "self_attn.o_proj", t, a->dim)
@@ -109,7 +111,9 @@ static clprune_net_value add_llama(
     if (a->norms_behind)
         t = clprune_net_rms_norm(net, behind, t);
     x = clprune_net_add(net, "sum1", x, t);
-    t = clprune_net_rms_norm(net, a->norms_behind ? "pre_feedforward_layernorm" : behind, x);
+    t = a->olmo2
+            ? x
+            : clprune_net_rms_norm(net, a->norms_behind ? "pre_feedforward_layernorm" : behind, x);
     t = add_parts(net, a, "mlp.gate_up_proj", "mlp.gate_up", t, gpt_gate_up,
         (size_t[]){a->hidden, a->hidden}, 2, false);
     t = a->gelu ? clprune_net_glu(net, "mlp.act", t, CLPRUNE_ACTIVATION_GELU_TANH)

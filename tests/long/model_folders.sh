@@ -57,6 +57,10 @@ models = {
     "smollm3, scaled": t.SmolLM3ForCausalLM(t.SmolLM3Config(
         **ends, no_rope_layers=[0, 1], attention_bias=True, tie_word_embeddings=False, rope_parameters=dict(
             scaled, rope_type="yarn", factor=4.0))),
+    "olmo2": t.Olmo2ForCausalLM(t.Olmo2Config(**ends)),
+    "olmo2, scaled": t.Olmo2ForCausalLM(t.Olmo2Config(
+        **ends, attention_bias=True, rms_norm_eps=1e-3, tie_word_embeddings=True, rope_parameters=dict(
+            scaled, rope_type="yarn", factor=4.0))),
     "gemma3": t.Gemma3ForCausalLM(t.Gemma3TextConfig(
         **gemma, query_pre_attn_scalar=24, sliding_window=CONTEXT, sliding_window_pattern=2)),
     "gemma3, scaled": t.Gemma3ForCausalLM(t.Gemma3TextConfig(

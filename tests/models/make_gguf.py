@@ -5,10 +5,10 @@ convert_hf_to_gguf. Needs nothing but Python.
     make_gguf.py FOLDER MODEL [TYPE] [CHANGE...]
 
 MODEL is llama, llama-biases, llama-tied, llama-3 and llama-linear (scaled rotary positions), qwen2, qwen3, smollm3, phi3,
-phi3-long, gemma, gemma2, gemma3, gemma3-all (scaled) or gpt2; or pythia or neox, which is sequential, whose GGUF file nobody
-reads. FOLDER gets config.json, model.safetensors and model.gguf, both with the same values. TYPE is of the GGUF file's
-matrices: F32 (the default), F16, BF16, F64, Q8_0 or Q4_1. A CHANGE of the GGUF file alone is KEY=VALUE (a number or a text),
--KEY, -TENSOR, or +TENSOR, a vector; or TOKEN=TEXT, of a token that controls.
+phi3-long, gemma, gemma2, gemma3, gemma3-all (scaled), olmo2 or gpt2; or pythia or neox, which is sequential, whose GGUF file
+nobody reads. FOLDER gets config.json, model.safetensors and model.gguf, both with the same values. TYPE is of the GGUF
+file's matrices: F32 (the default), F16, BF16, F64, Q8_0 or Q4_1. A CHANGE of the GGUF file alone is KEY=VALUE (a number or a
+text), -KEY, -TENSOR, or +TENSOR, a vector; or TOKEN=TEXT, of a token that controls.
 """
 
 import array
@@ -73,16 +73,18 @@ def llama(kind):
             yield f"{there}self_attn.{name}_proj.weight", f"{here}attn_{short}.weight", shape, heads
             if kind == "llama-biases" or (kind == "qwen2" and name != "o"):
                 yield f"{there}self_attn.{name}_proj.bias", f"{here}attn_{short}.bias", (rows,), heads
-        for name in ("q_norm", "k_norm") if kind == "qwen3" or kind.startswith("gemma3") else ():
-            yield f"{there}self_attn.{name}.weight", f"{here}attn_{name}.weight", (head,), 0
+        for name, heads in (("q_norm", HEADS), ("k_norm", KV)) if kind.startswith(("qwen3", "gemma3", "olmo2")) else ():
+            shape = (heads * head if kind == "olmo2" else head,)
+            yield f"{there}self_attn.{name}.weight", f"{here}attn_{name}.weight", shape, 0
         for name, shape in (("gate", (HIDDEN, WIDTH)), ("up", (HIDDEN, WIDTH)), ("down", (WIDTH, HIDDEN))):
             if kind.startswith("phi3") and name != "down":
                 continue
             yield f"{there}mlp.{name}_proj.weight", f"{here}ffn_{name}.weight", shape, 0
-        yield f"{there}input_layernorm.weight", f"{here}attn_norm.weight", (WIDTH,), 0
-        second = kind == "gemma2" or kind.startswith("gemma3")
+        if kind != "olmo2":
+            yield f"{there}input_layernorm.weight", f"{here}attn_norm.weight", (WIDTH,), 0
+        second = kind.startswith(("gemma2", "gemma3", "olmo2"))
         yield f"{there}post_attention_layernorm.weight", f"{here}{'post_attention' if second else 'ffn'}_norm.weight", (WIDTH,), 0
-        for name, short in (("pre", "ffn_norm"), ("post", "post_ffw_norm")) if second else ():
+        for name, short in (("pre", "ffn_norm"), ("post", "post_ffw_norm"))[kind == "olmo2":] if second else ():
             yield f"{there}{name}_feedforward_layernorm.weight", f"{here}{short}.weight", (WIDTH,), 0
     yield "model.norm.weight", "output_norm.weight", (WIDTH,), 0
     if not tied(kind):
@@ -135,7 +137,8 @@ def config_of(kind):
     config = {"model_type": kind.split("-")[0], "head_dim": head_of(kind), "hidden_size": WIDTH,
             "num_hidden_layers": blocks_of(kind), "num_attention_heads": HEADS, "num_key_value_heads": KV,
             "intermediate_size": HIDDEN, "vocab_size": VOCABULARY, "max_position_embeddings": CONTEXT,
-            "rms_norm_eps": 2.0**-12, "rope_theta": 50000.0, "tie_word_embeddings": tied(kind), "attention_bias": kind == "llama-biases"}
+            "rms_norm_eps": 2.0**-12, "rope_theta": 50000.0, "tie_word_embeddings": tied(kind),
+            "attention_bias": kind == "llama-biases"}
     if kind == "llama-3":
         config["rope_scaling"] = LLAMA3
     if kind == "llama-linear":

@@ -51,7 +51,7 @@ same() {
     grep '^test loss' out | cmp -s want - || fail "$*: the file has $(grep '^test loss' out), not $(cat want)"
     cmp -s folder.st file.st || fail "$*: the file has other weights"
 }
-for model in llama-biases llama-tied llama-3 llama-linear qwen2 qwen3 smollm3 phi3 phi3-long gemma gemma2 gemma3 gemma3-all gpt2; do
+for model in llama-biases llama-tied llama-3 llama-linear qwen2 qwen3 smollm3 phi3 phi3-long gemma gemma2 gemma3 gemma3-all olmo2 gpt2; do
     same $model
 done
 same llama Q8_0
@@ -201,7 +201,7 @@ weights() {
     make bad "$1" "$2"
     ends 4 "gpt-train: bad/model.gguf: .*$3" "$gpt" --model bad/model.gguf $small --test-only
 }
-without llama general.architecture=mamba "its general.architecture is mamba, expected llama, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3 or gpt2"
+without llama general.architecture=mamba "its general.architecture is mamba, expected llama, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3, olmo2 or gpt2"
 without llama -general.architecture "its general.architecture is (none)"
 without llama general.architecture=7 "its general.architecture is no text"
 without llama split.count=2 "a part of a model in 2 files"
@@ -235,6 +235,7 @@ without gemma3 gemma3.rope.freq_base_swa=0.5 "its freq_base_swa is 0.5"
 without gemma3 gemma3.block_count=513 "513 blocks, expected up to 512"
 without smollm3 smollm3.block_count=513 "513 blocks, expected up to 512"
 without smollm3 +rope_freqs.weight "its rope_freqs.weight scales rotary positions"
+without olmo2 olmo2.attention.sliding_window_pattern=2 "its olmo2.attention.sliding_window_pattern is unknown"
 without gemma3 gemma3.final_logit_softcapping=x "it has caps of 0 and nan"
 without qwen2 +rope_freqs.weight "its rope_freqs.weight scales rotary positions"
 without llama llama.expert_count=8 "its llama.expert_count is not 0"
@@ -249,6 +250,7 @@ make bad llama-tied +rope_freqs.weight
 ends 4 'bad/model.gguf: the model has no "model.rope_freqs.weight", beside weights' "$gpt" --model m $small --import bad/model.gguf --test-only
 weights llama +blk.0.attn_q_norm.weight 'the model has no "model.layers.\*.self_attn.q_norm.weight"'
 weights llama -blk.1.ffn_up.weight 'no tensor "model.layers.1.mlp.up_proj.weight"'
+weights olmo2 +blk.0.ffn_norm.weight 'the model has no "model.layers.\*.pre_feedforward_layernorm.weight"'
 weights gpt2 -position_embd.weight 'no tensor "wpe.weight"'
 make m llama llama.attention.sliding_window=8 llama.rope.scaling.type=none llama.rope.scaling.factor=1.0
 run --model m/model.gguf --data text --train-limit 10 --test-limit 3 --batch-size 4 --plan

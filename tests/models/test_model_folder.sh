@@ -46,7 +46,7 @@ with() {
     sed "$1" llama/config.json >bad/config.json
     ends "${3:-4}" "gpt-train: --model: bad/config.json: .*$2" "$gpt" --model bad $small --plan
 }
-with 's/"llama"/"phi"/' "model_type is phi, expected llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3_text, gpt2 or gpt_neox"
+with 's/"llama"/"phi"/' "model_type is phi, expected llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3_text, olmo2, gpt2 or gpt_neox"
 with 's/"llama"/7/' "model_type is no text"
 with 's/{/[/' "no JSON object"
 with 's/"silu"/"gelu"/' "hidden_act is gelu, expected silu"
@@ -95,6 +95,7 @@ with 's/"llama"/"smollm3"/; s/"hidden_act"/"no_rope_layer_interval": 0, "hidden_
 with 's/"llama"/"smollm3"/; s/"hidden_act"/"no_rope_layers": [0, 1, 1], "hidden_act"/' "no_rope_layers.3 is neither 0 nor 1"
 with 's/"llama"/"smollm3"/; s/"hidden_act"/"no_rope_layers": [0, 2, 1, 1], "hidden_act"/' "no_rope_layers.1 is neither 0 nor 1"
 with 's/"llama"/"smollm3"/; s/"mlp_bias": false/"mlp_bias": true/' "mlp_bias is not false"
+with 's/"llama"/"olmo2"/; s/silu/gelu/' "hidden_act is gelu, expected silu"
 with 's/"llama"/"gemma3_text"/; s/"silu"/null/; s/"num_hidden_layers": 4/"num_hidden_layers": 513/' "513 blocks, expected up to 512"
 with 's/"llama"/"mistral"/; s/"rope_scaling": null/"sliding_window": 0.5/' "sliding_window is no whole number"
 with 's/"mlp_bias": false/"mlp_bias": true/' "mlp_bias is not false"
