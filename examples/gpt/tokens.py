@@ -34,13 +34,13 @@ def begin(tokenizer):
 
 def of_messages(tokenizer, messages):
     """(tokens, mask): each message's are what the template adds for it."""
-    tokens, mask = [], []
+    tokens, mask, after = [], [], ""
     for i, message in enumerate(messages):
         learnt = message["role"] == "assistant"
         before = tokenizer.apply_chat_template(messages[:i], tokenize=False, add_generation_prompt=True) if i else ""
-        after = tokenizer.apply_chat_template(messages[:i + 1], tokenize=False)
-        if learnt and not after.startswith(before):
-            fail("the chat template of this model changes earlier messages; give prompt and completion")
+        earlier, after = after, tokenizer.apply_chat_template(messages[:i + 1], tokenize=False)
+        if not after.startswith(earlier) or learnt and not after.startswith(before):
+            fail("the chat template of this model changes earlier messages; give gpt-train the lines themselves, or prompt and completion")
         start = len(encode(tokenizer, before)) if learnt else len(tokens)
         all_tokens = encode(tokenizer, after)
         mask += [0] * (start - len(tokens)) + [int(learnt)] * (len(all_tokens) - start)
