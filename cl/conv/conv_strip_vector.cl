@@ -28,7 +28,7 @@
  * beta * `to` is added to the result; beta 0 does not read `to`, has_bias 0 does not read bias.
  *
  * Local memory: (STRIP + TERMS) * 4 bytes; depth * taps <= TERMS. */
-#include "conv/gather.clh"
+#include "conv/pixels.clh"
 #include "prelude/operand.clh"
 #include "prelude/product_tile.clh"
 #if !defined(STRIP) || !defined(TERMS)

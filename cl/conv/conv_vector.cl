@@ -30,7 +30,7 @@
  *
  * beta * `to` is added to the result; beta 0 does not read `to`, has_bias 0 does not read bias. w is the packed
  * weights, with k zeros behind them. */
-#include "conv/gather.clh"
+#include "conv/pixels.clh"
 #include "prelude/operand.clh"
 #include "prelude/product_tile.clh"
 

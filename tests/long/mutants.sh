@@ -28,6 +28,7 @@ mutant() {
     case $2 in
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pooled_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl | net_resample.c) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
+    *bf16_tile*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=mixed,units=1" ;;
     bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     gemm_tile_mma.clh | mma_read.clh | attention_*mma.*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=reversed" ;;
     gemm_tiled.c) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=tf32 CLPRUNE_DEBUG=mma=emulated" ;; # sums in parts
@@ -128,7 +129,7 @@ mutant test_gemm gemm_tile_fma.clh '(r) / 4 * 32' '(r) / 4 * 16'
 mutant test_gemm gemm_tiled.cl 'b_offset + sample * stride_b' 'b_offset + stride_b'
 mutant test_quantise gemm_tiled.cl 'QUANTISED(b, sample * stride_b)' 'QUANTISED(b, stride_b)'
 mutant test_conv2d conv_vector.cl 'j < g.source_width' 'j <= g.source_width'
-mutant test_conv2d gather.clh 'u * g.spread_y + g.shift_y) * g.result_width' 'u * g.spread_y) * g.result_width'
+mutant test_conv2d pixels.clh 'u * g.spread_y + g.shift_y) * g.result_width' 'u * g.spread_y) * g.result_width'
 mutant test_conv2d conv_vector.cl 'is_first ? beta : 1.0f' 'beta'
 mutant test_conv2d conv_vector.cl 'any |= inside' 'any = inside'
 mutant test_conv2d conv_vector.cl 'if (find_sources(source, &at, t, g, from_ld, nothing))' 'if (!find_sources(source, &at, t, g, from_ld, nothing)) weights -= k * PANEL; else'
@@ -137,7 +138,7 @@ mutant test_conv2d conv_vector.cl '    p.first += p.images;' ';'
 mutant test_conv2d conv_weights.cl 't / taps_x * weight_step_y' 't / taps_x'
 mutant test_conv2d conv_tiled.cl 'c >= k ? 1' 'c > k ? 1'
 mutant test_conv2d conv_weight_rows.cl 't % taps_x * weight_step_x' 't % taps_x'
-mutant test_conv2d gather.clh 'v * g.spread_x + g.shift_x' 'v * g.spread_x'
+mutant test_conv2d pixels.clh 'v * g.spread_x + g.shift_x' 'v * g.spread_x'
 mutant test_conv2d layer.clh '(first + stride - 1) / stride' 'first / stride'
 mutant test_conv2d conv_dw_vector.cl 'min(top + segment_height, height)' 'height'
 mutant test_conv2d conv_dw_pooled_vector.cl 'min(top + segment_height, grid.rows)' 'grid.rows'
@@ -145,9 +146,18 @@ mutant test_conv2d conv_dw_pooled_vector.cl 'shift) / side + 1)' 'shift) / side)
 mutant test_conv2d conv_dw_pooled_vector.cl 'grid.rows + down.x + y' 'grid.rows + y'
 mutant test_conv2d conv_dw_tiled.cl 'i < count ? inside : 0' 'inside'
 mutant test_conv2d conv_dw_tiled.cl 'r > 0 && r % (RING / 2) == 0' 'r > 0 && r % RING == 0'
-mutant test_conv2d conv_dw_tiled.cl 'RESULT_ROW(r) <= last_term' 'RESULT_ROW(r) < last_term'
+mutant test_conv2d conv_dw_tiled.cl 'RESULT_ROW(r) <= last_row' 'RESULT_ROW(r) < last_row'
 mutant test_conv2d conv_dw_pooled_tiled.cl 'first_channel + RESULT_ROW(r)' 'first_channel + RESULT_ROW(0)'
 mutant test_conv2d conv_dw_pooled_tiled.cl 'reaching(0, (int)height' 'reaching(0, (int)height - 1'
+mutant test_conv2d conv_bf16_tiled.cl 'last ? down : across' 'across'
+mutant test_conv2d conv_bf16_tiled.cl 'column >> (taps_x - 1)' 'column >> taps_x'
+mutant test_conv2d conv_bf16_tiled.cl 'while (s->c >= k)' 'if (s->c >= k)'
+mutant test_conv2d conv_dw_bf16_tiled.cl '>= p->end_x' '> p->end_x'
+mutant test_conv2d conv_dw_bf16_tiled.cl '>= p->end_y' '> p->end_y'
+mutant test_conv2d conv_dw_bf16_tiled.cl '+= w.image_at' '+= w.row_at'
+mutant test_conv2d conv_dw_bf16_tiled.cl 'p->left > (int)i * ROWS_APART' 'p->left > 0'
+mutant test_gemm bf16_tile.clh 'wait_for_copies(&in_flight, STAGES - 2)' 'wait_for_copies(&in_flight, STAGES - 1)'
+mutant test_gemm bf16_tile.clh 'p->left > row' 'true'
 mutant test_conv2d conv_dw_tiled.cl 'x.groups + ((ulong)t.offset + pixel) * x.groups_ld' 'x.groups'
 mutant test_conv2d pixels.clh 'p.u + v / width' 'p.u'
 mutant test_conv2d tiled_tn.clh 'from % stride == 0 &&' ''

@@ -17,14 +17,8 @@ static const clprune__kernel_def conv_dw_tiled_quantised_kernel = {
 static const clprune__kernel_def conv_dw_pooled_tiled_kernel = {
     "conv/conv_dw_pooled_tiled.cl", "conv_dw_pooled_tiled"};
 
-/* Of a split's pixels, counted in 31 bits; of taps along an axis, a bit each in a half of a word.
- */
-enum { LONGEST_RUN = 1 << 30, MOST_TAPS = 16, SLICE = 16 };
-
-bool clprune__conv_dw_tiled_flattens(const clprune__conv *conv)
-{
-    return conv->kernel.height <= MOST_TAPS && conv->kernel.width <= MOST_TAPS;
-}
+/* Of a split's pixels, counted in 31 bits; channels of a slice. */
+enum { LONGEST_RUN = 1 << 30, SLICE = 16 };
 
 /* A group has channels of one tap if x is pooled, because each tap has sums of dy of its own. Else
  * it has channels of several taps; but more taps than fit a word are products of cells of a pixel.

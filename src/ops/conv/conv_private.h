@@ -81,6 +81,9 @@ size_t clprune__conv_terms(const clprune_context *context, size_t k);
 /* Floats that the tiled kernels read at once of rows that begin at multiples of `unit` elements. */
 size_t clprune__conv_row_vector(clprune_mat mat, size_t unit);
 
+/* Whether the taps are few enough for conv_dw_tiled.cl to take several in a group. */
+bool clprune__conv_dw_tiled_flattens(const clprune__conv *conv);
+
 /* Kernel arguments: the sizes of a layer without its channels; the images and taps of a gathered
  * product; the indices of its weights. */
 void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv);
@@ -172,7 +175,6 @@ bool clprune__conv_dw_vector_pools(
     const clprune_context *context, const clprune__conv *conv, size_t cell);
 clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
-bool clprune__conv_dw_tiled_flattens(const clprune__conv *conv);
 clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 

@@ -185,6 +185,12 @@ bool clprune__conv_uses_vectors(const clprune_context *context)
     return context->kernels == CLPRUNE_KERNELS_VECTOR || !clprune__gemm_tiled_fits(context);
 }
 
+bool clprune__conv_dw_tiled_flattens(const clprune__conv *conv)
+{
+    enum { MOST_TAPS = 16 }; /* along an axis: a bit each in a half of a word */
+    return conv->kernel.height <= MOST_TAPS && conv->kernel.width <= MOST_TAPS;
+}
+
 size_t clprune__conv_row_vector(clprune_mat mat, size_t unit)
 {
     return mat.offset % 4 == 0 && mat.ld % 4 == 0 && unit % 4 == 0 ? 4 : 1;
