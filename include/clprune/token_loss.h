@@ -33,7 +33,8 @@ CLPRUNE_API clprune_status clprune_token_loss_backward(clprune_context *context,
 
 /* A linear layer without bias, the loss of its output, and their gradients in one: for large
  * vocabularies, whose logits would take more memory than a model's activations. Logits live for
- * some rows at a time: 8 MiB of scratch, or 128 rows if they take more; with a cap an eighth more.
+ * some rows at a time: 8 MiB of scratch, on GPUs 1/256 of the memory, up to 256 MiB; or 128 rows if
+ * they take more; with a cap an eighth more.
  *     logits = x w^T, or with a cap above 0 cap * tanh(x w^T / cap); loss and hit as above
  *     dx = dlogits w, dw = dlogits^T x + beta * dw, with dlogits as above, with a cap times
  *         1 - (logits / cap)^2

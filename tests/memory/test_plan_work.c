@@ -4,18 +4,24 @@
 #include "support/test.h"
 #include "support/test_objects.h"
 
-static clprune_context *open_gpu(clprune_precision precision)
+static clprune_context *open_gpu_of(uint64_t memory, clprune_precision precision)
 {
     const clprune_device_info device = {.type = CL_DEVICE_TYPE_GPU,
         .vendor = "NVIDIA",
         .local_memory = 48 << 10,
         .compute_units = 132,
         .vector_width = 1,
-        .max_work_group = 1024};
+        .max_work_group = 1024,
+        .global_memory = memory};
     const clprune_context_options options = {.precision = precision};
     clprune_context *dry = test_open_dry(&device, &options);
     TEST_OK(clprune_plan_begin(dry));
     return dry;
+}
+
+static clprune_context *open_gpu(clprune_precision precision)
+{
+    return open_gpu_of(0, precision);
 }
 
 /* The plan's commands by `kernel`; NULL: all. *last is the last one of them. */
@@ -91,6 +97,25 @@ static void convolution(NO_ROW)
         test_new_mat(dry, 8, 288), CLPRUNE_NO_MAT, test_new_mat(dry, 128, 8), NULL, NULL));
     assert_int_equal(find(test_new_plan(dry), "conv_tiled", &work), 1);
     assert_work(work, 4 * (128 * 32 + 8 * 288 + 128 * 8), 128 * 8 * 32 * 9, CLPRUNE_PRECISION_BF16);
+}
+
+/* A head's rows at a time grow with a GPU's memory. */
+static void head_parts(NO_ROW)
+{
+    enum { ROWS = 1024, COLS = 64, VOCABULARY = 1 << 15 };
+    static const struct {
+        uint64_t memory;
+        size_t parts;
+    } cases[] = {{(uint64_t)1 << 30, 8}, {(uint64_t)1 << 33, 4}, {(uint64_t)1 << 37, 1}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        clprune_context *dry = open_gpu_of(cases[i].memory, CLPRUNE_PRECISION_BF16);
+        const clprune_mat x = test_new_mat(dry, ROWS, COLS), loss = test_new_mat(dry, 2, 1);
+        const clprune_ints labels = {test_new_mat(dry, 1, ROWS).buffer, 0};
+        clprune_plan_work work;
+        TEST_OK(clprune_token_head(dry, 2, 0, 0, 1, 0, x, test_new_mat(dry, VOCABULARY, COLS),
+            labels, loss, CLPRUNE_NO_MAT, x, test_new_mat(dry, VOCABULARY, COLS), NULL));
+        assert_int_equal(find(test_new_plan(dry), "cross_entropy_backward", &work), cases[i].parts);
+    }
 }
 
 /* Two samples of 16 x 32 that keep 10 blocks of 1 x 4, with 24 outputs. */
@@ -171,6 +196,7 @@ int main(void)
     test_add(&list, product, NULL, "dense products");
     test_add(&list, row_wise, NULL, "row-wise kernels");
     test_add(&list, convolution, NULL, "a convolution");
+    test_add(&list, head_parts, NULL, "parts of a head");
     test_add(&list, kept_blocks, NULL, "kept blocks");
     test_add(&list, attention, NULL, "attention");
     test_add(&list, update, NULL, "the optimizer");

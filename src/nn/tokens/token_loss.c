@@ -7,6 +7,7 @@
 #include "nn/tokens/token_loss_private.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
+#include "runtime/context/context_private.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/matrix_private.h"
 #include "runtime/memory/scratch.h"
@@ -19,9 +20,11 @@ static const clprune__kernel_def cap_forward_kernel = {"tokens/logit_cap.cl", "l
 static const clprune__kernel_def cap_backward_kernel = {
     "tokens/logit_cap.cl", "logit_cap_backward"};
 
-/* The logits of a head at a time: 8 MiB, but at least so many rows: each time, w is read twice and
- * dw read and written. */
+/* The logits of a head at a time: 8 MiB on CPUs, a small part of a GPU's memory, but at least so
+ * many rows: each time, w is read twice and dw read and written. */
 #define HEAD_ELEMENTS ((size_t)1 << 21)
+#define HEAD_MOST     ((size_t)1 << 26)
+#define HEAD_SHARE    256
 #define HEAD_ROWS     128
 #define HEAD_PARTS    8 /* of these rows, with a cap */
 
@@ -236,9 +239,13 @@ static clprune_status run_rows(clprune_context *context, const head *h, size_t f
     return CLPRUNE_SUCCESS;
 }
 
-static size_t rows_at_once(size_t rows, size_t vocabulary)
+static size_t rows_at_once(const clprune_context *context, size_t rows, size_t vocabulary)
 {
-    const size_t fit = vocabulary > 0 ? HEAD_ELEMENTS / vocabulary : rows;
+    const size_t share = (size_t)(context->facts.global_memory / sizeof(float) / HEAD_SHARE);
+    const size_t elements = context->is_cpu
+                                ? HEAD_ELEMENTS
+                                : clprune__min(clprune__max(share, HEAD_ELEMENTS), HEAD_MOST);
+    const size_t fit = vocabulary > 0 ? elements / vocabulary : rows;
     return clprune__min(rows, fit > HEAD_ROWS ? fit - fit % 64 : HEAD_ROWS);
 }
 
@@ -271,7 +278,7 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
     TRY(take_losses(context, batch, rows, has_hit, &l));
     TRY(clprune__scratch_mat(context, 1, 1, &h.weight));
     TRY(find_weight(context, batch, rows, labels, h.weight));
-    const size_t most = rows_at_once(rows, vocabulary);
+    const size_t most = rows_at_once(context, rows, vocabulary);
     TRY(clprune__scratch_mat(context, most, vocabulary, &z));
     if (cap != 0)
         TRY(clprune__scratch_mat(
