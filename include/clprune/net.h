@@ -483,7 +483,8 @@ typedef struct clprune_net_keep {
                                  so. A max pool keeps its positions rather than make them again
                                  from bf16: with the same forward pass, gradients of random nets
                                  differ from dense ones by at most 0.5 %, with batch norms 2.5 %
-                                 (test_net_pools). FP32: dense */
+                                 (test_net_pools). FP32: dense, but in a context of bf16 on tensor
+                                 cores what only products read, which round it, is kept so */
     const clprune_net_rule *rules;
     size_t rules_count;
     uint64_t reserved[4]; /* zeros */

@@ -288,6 +288,44 @@ static void reasons(NO_ROW)
     clprune_context_destroy(context);
 }
 
+/* Bytes that a net of two linear layers with a norm between them keeps on a GPU. */
+static uint64_t kept_on_gpu(clprune_precision precision, const clprune_net_keep *keep)
+{
+    const clprune_device_info device = {.type = CL_DEVICE_TYPE_GPU,
+        .vendor = "NVIDIA",
+        .local_memory = 48 << 10,
+        .compute_units = 132,
+        .vector_width = 1,
+        .max_work_group = 1024};
+    clprune_context *dry =
+        test_open_dry(&device, &(clprune_context_options){.precision = precision});
+    clprune_net *net = NULL;
+    TEST_OK(clprune_net_create(dry, &(clprune_net_desc){.batch = 4}, &net));
+    clprune_net_value v = clprune_net_linear(net, "fc1", clprune_net_rows(net, 8, 16), 32);
+    v = clprune_net_linear(net, "fc2", clprune_net_layer_norm(net, "ln", v), 16);
+    clprune_net_cross_entropy(
+        net, clprune_net_linear(net, "head", clprune_net_mean(net, "m", v), 10));
+    TEST_OK(clprune_net_settle(net, keep));
+    const uint64_t kept = clprune_memory_query(dry, CLPRUNE_MEMORY_ACTIVATIONS).live;
+    clprune_net_destroy(net);
+    return kept;
+}
+
+/* On tensor cores in bf16 what only products read, here ln, is kept as they read it; by a rule
+ * dense. */
+static void kept_as_read(NO_ROW)
+{
+    static const clprune_net_rule rule = {.pattern = "ln", .keep = {.form = CLPRUNE_FORM_DENSE}};
+    const clprune_net_keep keep = {.preset = CLPRUNE_NET_DENSE},
+                           ruled = {.preset = CLPRUNE_NET_DENSE, .rules = &rule, .rules_count = 1};
+    const uint64_t wide = kept_on_gpu(CLPRUNE_PRECISION_FP32, &keep);
+    assert_int_equal(kept_on_gpu(CLPRUNE_PRECISION_TF32, &keep), wide);
+    assert_int_equal(
+        kept_on_gpu(CLPRUNE_PRECISION_BF16, &ruled) - kept_on_gpu(CLPRUNE_PRECISION_BF16, &keep),
+        4 * 8 * 32 * 2);
+    assert_true(kept_on_gpu(CLPRUNE_PRECISION_BF16, &ruled) <= wide);
+}
+
 int main(void)
 {
     static const bool kinds[] = {false, true};
@@ -301,5 +339,6 @@ int main(void)
             test_add(&list, long_nets, (void *)(uintptr_t)&shapes[i], "%s: long", shapes[i].name);
     }
     test_add(&list, reasons, NULL, "why a tensor is kept");
+    test_add(&list, kept_as_read, NULL, "kept as products read it");
     return test_run_on_host("net_plan", &list);
 }
