@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds with the address and undefined-behaviour sanitizers, and runs the
-# tests on PoCL: at most 30 minutes on two cores, most of them for compiling kernels; a second run takes
+# tests on PoCL: 20 to 40 minutes on two cores, most of them for compiling kernels; a second run takes
 # half. Arguments go to ctest: tools/test.sh -L unit, tools/test.sh -R prune. Without any, all tests run
 # but the full sweeps over shapes, which compile for an hour (tools/test.sh -L slow), and the long ones
 # (tools/test.sh --long), which take hours and install lintian, doxygen, clang, abigail-tools, PyTorch, zsh, fish,
@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 [ -w . ] || { echo "test: cannot write to $PWD; copy it to a folder of yours: cp -r $PWD ~/clprune" >&2; exit 1; }
 
 say() { echo "test.sh, after $((SECONDS / 60)):$(printf %02d $((SECONDS % 60))): $*"; }
-packages=() long='' duration="all three: at most 30 minutes on two cores, a second run half"
+packages=() long='' duration="all three: 20 to 40 minutes on two cores, a second run half"
 [ $# -gt 0 ] || set -- -LE 'slow|long'
 if [ "$1" = --long ]; then
     packages=(g++ lintian mandoc binutils dpkg-dev doxygen clang libclang-rt-dev abigail-tools
