@@ -190,7 +190,7 @@ for script in test demo; do
         failures=$((failures + 1))
     }
 done
-takes='30 minutes on two cores'
+takes='40 minutes on two cores'
 asks ' -LE slow|long$'
 asks ' -L unit$' -L unit
 grep lintian "$folder/calls" && failures=$((failures + 1))
