@@ -64,13 +64,9 @@ KERNEL_OF(LOCAL) conv_bf16_tiled(const ulong rows_all, const uint n, const uint 
     DECLARE_STAGES
     const gather g = GATHER;
     const uint id = (uint)get_local_id(0);
-    const uint group = (uint)get_group_id(0), panels = (n + TILE - 1) / TILE;
-    const ulong first_row = (ulong)(group / panels) * A_TILE;
-    const uint first_column = group % panels * TILE;
-    const uint last_row = (uint)min((ulong)(A_TILE - 1), rows_all - 1 - first_row);
-    const pixel first = pixel_of(first_row, grid_height, grid_width);
+    const gather_tile here = tile_of_group(rows_all, n, g);
 
-    place_sources(tiles, first, last_row, g, taps, from_ld);
+    place_sources(tiles, here, g, taps, from_ld);
     const uint row = id / 4, chunk = id % 4;
     sources a = {.at = 8 * chunk, .c = 8 * chunk, .tap = TAP_BITS(0, 0), .to = 4 * row + (chunk ^ row / 2 % 4)};
     UNROLLED(i, 2) {
@@ -79,7 +75,7 @@ KERNEL_OF(LOCAL) conv_bf16_tiled(const ulong rows_all, const uint n, const uint 
         a.reach[i] = place.z;
     }
     a.left = (int)(inner - 8 * chunk);
-    part b = begin_part(true, TILE, w_buffer + w_offset, w_ld, first_column, n, inner);
+    part b = begin_part(true, TILE, w_buffer + w_offset, w_ld, here.first_column, n, inner);
     barrier(CLK_LOCAL_MEM_FENCE); /* the table is read */
     if (inner > 0) {
         find_tap(&a, k, taps_x, across, down);
@@ -87,6 +83,6 @@ KERNEL_OF(LOCAL) conv_bf16_tiled(const ulong rows_all, const uint n, const uint 
         wait_for_copies(&in_flight, 0); /* of tiles beyond the last one */
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    write_pixels(sum, (local ulong *)tiles, first, last_row, g, beta,
-        has_bias ? bias_buffer + bias_offset : 0, to_buffer + to_offset, to_ld, first_column, n);
+    write_pixels(sum, (local ulong *)tiles, here, g, beta,
+        has_bias ? bias_buffer + bias_offset : 0, to_buffer + to_offset, to_ld, n);
 }

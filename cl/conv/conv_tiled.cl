@@ -109,11 +109,7 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
     local uint4 tap_table[TAPS + 1];
     const gather g = GATHER;
     const uint id = (uint)get_local_id(0);
-    const uint group = (uint)get_group_id(0), panels = (n + TILE - 1) / TILE;
-    const ulong first_row = (ulong)(group / panels) * A_TILE;
-    const uint first_column = group % panels * TILE;
-    const uint last_row = (uint)min((ulong)(A_TILE - 1), rows_all - 1 - first_row);
-    const pixel first = pixel_of(first_row, grid_height, grid_width);
+    const gather_tile here = tile_of_group(rows_all, n, g);
 
     for (uint t = id; t < taps; t += LOCAL) {
         const uint i = t / taps_x, j = t % taps_x;
@@ -124,7 +120,7 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
     if (id == 0)
         tap_table[taps] = (uint4)(0, 0, NO_TAP, 0);
     local uint4 *row_table = (local uint4 *)a_tile;
-    place_sources(row_table, first, last_row, g, taps, from_ld);
+    place_sources(row_table, here, g, taps, from_ld);
     global const char *pixels[ALONG_ROWS(A_TILE)];
     global const float *weights[ALONG_ROWS(TILE)];
     uint reach[ALONG_ROWS(A_TILE)];
@@ -134,7 +130,7 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
         reach[s] = row.z;
     }
     UNROLLED(s, ALONG_ROWS(TILE))
-        weights[s] = ROW(w, min(first_column + ALONG_ROW(TILE, s), n - 1));
+        weights[s] = ROW(w, min(here.first_column + ALONG_ROW(TILE, s), n - 1));
 #if SLICED
     term next = {0, 0}; /* to read */
 #else
@@ -151,6 +147,6 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
         SUM_TILES(0ul, inner, DEPTH, true, true)
     }
 
-    write_pixels(sum, (local ulong *)a_tile, first, last_row, g, beta, has_bias ? bias_buffer + bias_offset : 0,
-        to_buffer + to_offset, to_ld, first_column, n);
+    write_pixels(sum, (local ulong *)a_tile, here, g, beta, has_bias ? bias_buffer + bias_offset : 0,
+        to_buffer + to_offset, to_ld, n);
 }

@@ -36,10 +36,6 @@ clprune_status clprune__conv_gather_bf16(
     const size_t rows = job->batch * job->grid.height * job->grid.width;
     const size_t taps = job->taps.height * job->taps.width;
     const clprune__gemm_tile tile = clprune__gemm_bf16_tile(context, rows, job->n);
-    const size_t local = tile.local;
-    const size_t global =
-        clprune__ceil_div(job->n, tile.cols) * clprune__ceil_div(rows, tile.rows) * local;
-    const bool bias = !clprune__is_absent(job->bias);
     const int64_t pixel = (int64_t)job->from.ld, row = (int64_t)job->source.width * pixel;
     SCRATCH_SCOPE(context);
     clprune_mat w;
@@ -47,11 +43,9 @@ clprune_status clprune__conv_gather_bf16(
         "x of bf16 has ld %zu and offset %zu, expected multiples of %d on tensor cores",
         job->from.ld, job->from.offset, CHUNK);
     TRY(clprune__conv_weight_rows(context, job, CHUNK, CLPRUNE_VALUES_BF16, &w));
-    const bool vectors =
-        clprune__conv_row_vector(job->to, job->n) == 4 && (!bias || job->bias.offset % 4 == 0);
     clprune__defines defines = {0};
     clprune__gemm_bf16_tile_defines(context, &tile, &defines);
-    clprune__define(&defines, "TV", vectors ? 4 : 1);
+    clprune__define(&defines, "TV", clprune__conv_result_vector(job));
     clprune__define(&defines, "FEW", job->k < tile.depth);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_bf16_tiled_kernel, &defines, &launch));
@@ -65,15 +59,7 @@ clprune_status clprune__conv_gather_bf16(
     clprune__arg_ulong(
         &launch, (uint64_t)(job->tap_step_y * row - ((int64_t)job->taps.width - 1) * across -
                             (int64_t)job->k));
-    clprune__arg_gather_pixels(&launch, job);
-    clprune__arg_float(&launch, job->beta);
-    clprune__arg_uint(&launch, bias);
-    ARG_MATS(&launch, job->from, w);
-    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(w));
-    clprune__arg_mat(&launch, job->to);
-    clprune__launch_multiplies(&launch, CLPRUNE_PRECISION_BF16,
-        (double)rows * (double)job->n * (double)job->k * (double)taps);
-    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
+    return clprune__conv_enqueue_tiles(&launch, job, &tile, w, event);
 }
 
 /* Codes of 16 bits as a matrix. */

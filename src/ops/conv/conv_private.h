@@ -6,6 +6,7 @@
 #include "clprune/bsr.h"
 #include "clprune/conv2d.h"
 #include "ops/codes/quantise_private.h"
+#include "ops/products/gemm_tile.h"
 #include "ops/sparse/bspmm_private.h"
 #include "runtime/launch/launch.h"
 
@@ -89,6 +90,12 @@ bool clprune__conv_dw_tiled_flattens(const clprune__conv *conv);
 void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv);
 void clprune__arg_gather_pixels(clprune__launch *launch, const clprune__conv_gather *job);
 void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_gather *job);
+
+/* Of a product by tiles: floats that a kernel writes at once (TV); and the arguments from the
+ * images on, w the rows of weights, and the launch, a group for each tile. */
+size_t clprune__conv_result_vector(const clprune__conv_gather *job);
+clprune_status clprune__conv_enqueue_tiles(clprune__launch *launch, const clprune__conv_gather *job,
+    const clprune__gemm_tile *tile, clprune_mat w, cl_event *event);
 
 /* Floor of weight gradients: conv_dw_sums.c. */
 

@@ -1,6 +1,7 @@
 /* Convolutions: shapes, the products that they are, and the parameters that kernels share. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
+#include "ops/device/mma.h"
 #include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/context_private.h"
@@ -224,6 +225,31 @@ void clprune__arg_gather_pixels(clprune__launch *launch, const clprune__conv_gat
     clprune__arg_uint(launch, (uint32_t)job->first_x);
     clprune__arg_uint(launch, (uint32_t)job->tap_step_y);
     clprune__arg_uint(launch, (uint32_t)job->tap_step_x);
+}
+
+size_t clprune__conv_result_vector(const clprune__conv_gather *job)
+{
+    const bool aligned = clprune__is_absent(job->bias) || job->bias.offset % 4 == 0;
+    return aligned ? clprune__conv_row_vector(job->to, job->n) : 1;
+}
+
+clprune_status clprune__conv_enqueue_tiles(clprune__launch *launch, const clprune__conv_gather *job,
+    const clprune__gemm_tile *tile, clprune_mat w, cl_event *event)
+{
+    const size_t rows = job->batch * job->grid.height * job->grid.width;
+    const size_t taps = job->taps.height * job->taps.width, local = tile->local;
+    const size_t global =
+        clprune__ceil_div(job->n, tile->cols) * clprune__ceil_div(rows, tile->rows) * local;
+    const bool bias = !clprune__is_absent(job->bias);
+    clprune__arg_gather_pixels(launch, job);
+    clprune__arg_float(launch, job->beta);
+    clprune__arg_uint(launch, bias);
+    ARG_MATS(launch, job->from, w);
+    clprune__arg_mat(launch, bias ? job->bias : clprune__untouched(w));
+    clprune__arg_mat(launch, job->to);
+    clprune__launch_multiplies(launch, clprune__precision_on(launch->context, tile->mma),
+        (double)rows * (double)job->n * (double)job->k * (double)taps);
+    return clprune__launch_enqueue(launch, 1, &global, &local, event);
 }
 
 void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_gather *job)

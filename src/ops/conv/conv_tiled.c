@@ -1,7 +1,6 @@
 /* The forward product and dx of a convolution on GPUs. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
-#include "ops/device/mma.h"
 #include "ops/products/gemm_tile.h"
 #include "runtime/context/check.h"
 #include "runtime/context/fail.h"
@@ -21,21 +20,15 @@ static clprune_status multiply(
     const size_t rows = job->batch * job->grid.height * job->grid.width;
     const size_t taps = job->taps.height * job->taps.width;
     const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
-    const size_t local = tile.local;
-    const size_t global =
-        clprune__ceil_div(job->n, tile.cols) * clprune__ceil_div(rows, tile.rows) * local;
-    const bool bias = !clprune__is_absent(job->bias);
     SCRATCH_SCOPE(context);
     clprune_mat w;
     TRY(clprune__conv_weight_rows(context, job, tile.depth, CLPRUNE_VALUES_FP32, &w));
-    const bool vectors =
-        clprune__conv_row_vector(job->to, job->n) == 4 && (!bias || job->bias.offset % 4 == 0);
     clprune__defines defines = {0};
     clprune__gemm_tile_defines(context, &defines);
     const size_t from_vector = clprune__conv_row_vector(job->from, job->k);
     clprune__define(&defines, "FV", from_vector);
     clprune__define(&defines, "SLICED", from_vector == 4 && job->k % SLICE == 0 ? SLICE : 0);
-    clprune__define(&defines, "TV", vectors ? 4 : 1);
+    clprune__define(&defines, "TV", clprune__conv_result_vector(job));
     clprune__define(&defines, "TAPS",
         taps <= FEW_TAPS    ? FEW_TAPS
         : taps <= SOME_TAPS ? SOME_TAPS
@@ -47,15 +40,7 @@ static clprune_status multiply(
     clprune__arg_uint(&launch, (uint32_t)job->k);
     clprune__arg_uint(&launch, (uint32_t)taps);
     clprune__arg_ulong(&launch, clprune__round_up(taps * job->k, tile.depth));
-    clprune__arg_gather_pixels(&launch, job);
-    clprune__arg_float(&launch, job->beta);
-    clprune__arg_uint(&launch, bias);
-    ARG_MATS(&launch, job->from, w);
-    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(w));
-    clprune__arg_mat(&launch, job->to);
-    clprune__launch_multiplies(&launch, clprune__precision_on(context, tile.mma),
-        (double)rows * (double)job->n * (double)job->k * (double)taps);
-    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
+    return clprune__conv_enqueue_tiles(&launch, job, &tile, w, event);
 }
 
 /* More taps are halved: the second half is added to the first one's product. */
