@@ -14,6 +14,7 @@
 #include "core/checked.h"
 #include "core/system.h"
 #include "net/plan/cover.h"
+#include "net/plan/narrow.h"
 #include "net/plan/price.h"
 #include "net/plan/regions.h"
 #include "net/plan/steps.h"
@@ -81,13 +82,6 @@ static void find_uses(const clprune__net_plan *plan, use *uses)
     }
 }
 
-/* Whether products round a value to bf16 in any case, on tensor cores, which read it so. */
-static bool is_rounded(const clprune__net_graph *graph, size_t v)
-{
-    return graph->values[v].shape.cols % 16 == 0 && clprune_linear_takes_bf16(graph->context) &&
-           clprune_context_kernels(graph->context) == CLPRUNE_KERNELS_TILED;
-}
-
 /* The form in which a preset keeps a value. Inputs of activations are not rotated, which made the
  * gradients of pre-trained weights worse (examples/bert/results), nor what ReLU reads its signs
  * from: zeros would not be read as zeros. Vectors in a net of tokens or pixels stay dense, and so
@@ -109,7 +103,8 @@ static clprune_keep form_of(
         (value->shape.cols < 4 && (dense || keep.form != CLPRUNE_FORM_POOLED)))
         return (clprune_keep){.form = CLPRUNE_FORM_DENSE};
     if (dense)
-        return how->store == CLPRUNE_VALUES_BF16 || (u->product && is_rounded(plan->graph, v))
+        return how->store == CLPRUNE_VALUES_BF16 ||
+                       (u->product && clprune__net_is_rounded(plan->graph, v))
                    ? (clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = 16}
                    : (clprune_keep){.form = CLPRUNE_FORM_DENSE};
     if (row->form == KEEPS_INPUTS || keep.form == CLPRUNE_FORM_PRUNED) {

@@ -2,6 +2,12 @@
 
 #include "net/plan/cover.h"
 
+bool clprune__net_is_rounded(const clprune__net_graph *graph, size_t v)
+{
+    return graph->values[v].shape.cols % 16 == 0 && clprune_linear_takes_bf16(graph->context) &&
+           clprune_context_kernels(graph->context) == CLPRUNE_KERNELS_TILED;
+}
+
 bool clprune__net_is_bf16(const clprune__net_plan *plan, size_t v)
 {
     const clprune__net_choice *value = &plan->values[v];

@@ -4,6 +4,9 @@
 
 #include "net/plan/plan.h"
 
+/* Whether products round a value to bf16 in any case, on tensor cores, which read it so. */
+bool clprune__net_is_rounded(const clprune__net_graph *graph, size_t v);
+
 /* Whether a value is kept as a matrix of bf16: clprune_saved_dense. */
 bool clprune__net_is_bf16(const clprune__net_plan *plan, size_t v);
 

@@ -125,10 +125,9 @@ clprune_status clprune__gemm_to_bf16(clprune_context *context, clprune_mat *mat)
 clprune_status clprune__gemm_round(
     clprune_context *context, clprune_mat dy, size_t cols, clprune_mat *rounded)
 {
-    size_t stride = 0;
     *rounded = dy;
     if (dy.cols % CHUNK != 0 || !clprune__gemm_takes_bf16(context, dy.rows, cols, dy.cols, false) ||
         !converts(context, dy, 1, 0, cols))
         return CLPRUNE_SUCCESS;
-    return narrow(context, 1, rounded, &stride);
+    return clprune__gemm_to_bf16(context, rounded);
 }
