@@ -6,15 +6,7 @@
 
 static clprune_context *open_gpu_of(uint64_t memory, clprune_precision precision)
 {
-    const clprune_device_info device = {.type = CL_DEVICE_TYPE_GPU,
-        .vendor = "NVIDIA",
-        .local_memory = 48 << 10,
-        .compute_units = 132,
-        .vector_width = 1,
-        .max_work_group = 1024,
-        .global_memory = memory};
-    const clprune_context_options options = {.precision = precision};
-    clprune_context *dry = test_open_dry(&device, &options);
+    clprune_context *dry = test_open_gpu(memory, precision);
     TEST_OK(clprune_plan_begin(dry));
     return dry;
 }

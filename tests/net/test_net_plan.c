@@ -291,14 +291,7 @@ static void reasons(NO_ROW)
 /* Bytes that a net of two linear layers with a norm between them keeps on a GPU. */
 static uint64_t kept_on_gpu(clprune_precision precision, const clprune_net_keep *keep)
 {
-    const clprune_device_info device = {.type = CL_DEVICE_TYPE_GPU,
-        .vendor = "NVIDIA",
-        .local_memory = 48 << 10,
-        .compute_units = 132,
-        .vector_width = 1,
-        .max_work_group = 1024};
-    clprune_context *dry =
-        test_open_dry(&device, &(clprune_context_options){.precision = precision});
+    clprune_context *dry = test_open_gpu(0, precision);
     clprune_net *net = NULL;
     TEST_OK(clprune_net_create(dry, &(clprune_net_desc){.batch = 4}, &net));
     clprune_net_value v = clprune_net_linear(net, "fc1", clprune_net_rows(net, 8, 16), 32);

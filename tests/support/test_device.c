@@ -77,6 +77,18 @@ clprune_context *test_open_dry(
     return own_context(status, dry);
 }
 
+clprune_context *test_open_gpu(uint64_t memory, clprune_precision precision)
+{
+    const clprune_device_info device = {.type = CL_DEVICE_TYPE_GPU,
+        .vendor = "NVIDIA",
+        .global_memory = memory,
+        .local_memory = 48 << 10,
+        .compute_units = 132,
+        .vector_width = 1,
+        .max_work_group = 1024};
+    return test_open_dry(&device, &(clprune_context_options){.precision = precision});
+}
+
 const char *test_device_label(void)
 {
     return label;

@@ -86,6 +86,9 @@ clprune_context *test_open_on(cl_command_queue queue, const clprune_context_opti
 clprune_context *test_open_dry(
     const clprune_device_info *device, const clprune_context_options *options);
 
+/* On a described GPU with tensor cores and so much memory; 0: any amount. */
+clprune_context *test_open_gpu(uint64_t memory, clprune_precision precision);
+
 /* "0:0 device name, vector" of the device under test. */
 const char *test_device_label(void);
 
