@@ -73,15 +73,15 @@ typedef struct clprune_net_desc {
     clprune_net *weights_of; /* a settled net of the context, or NULL: parameters and states are
                                 that net's, which has all of this one's names in the same shapes;
                                 gradients are not. Either may be destroyed first */
-    size_t rows_at_once;     /* with infers, of rows or tokens: each pass makes so many rows of each
-                                sample, from data->first on; 0: all. Attention, which must be causal,
-                                keeps keys and values of earlier rows. So a token that is drawn costs a
-                                pass over one row. Layers that mix rows otherwise are refused. Where
-                                weights_of has rows_at_once, too, both keep the same keys and values,
-                                and passes of one go on with those of the other: one net may read a
-                                text by 100 rows, another go on row by row. Their samples must be as
-                                long and as many, else clprune_net_settle fails (INVALID_SIZE) */
-    uint64_t reserved[2];    /* zeros */
+    size_t rows_at_once;  /* with infers, of rows or tokens, one input: each pass makes so many rows
+                             of each  sample, from data->first on; 0: all. Attention, which must be
+                             causal,  keeps keys and values of earlier rows. So a token that is drawn
+                             costs a  pass over one row. Layers that mix rows otherwise are refused.
+                             Where  weights_of has rows_at_once, too, both keep the same keys and
+                             values,  and passes of one go on with those of the other: one net may
+                             read a  text by 100 rows, another go on row by row. Their samples must be
+                             as  long and as many, else clprune_net_settle fails (INVALID_SIZE) */
+    uint64_t reserved[2]; /* zeros */
 } clprune_net_desc;
 
 /* On failure *net is NULL. Errors: INVALID_ARGUMENT (batch 0), OUT_OF_HOST_MEMORY. */
@@ -100,18 +100,24 @@ CLPRUNE_API void clprune_net_eps(clprune_net *net, float eps);
  * running = (1 - momentum) * running + momentum * new. Unless set: 0.1, PyTorch's default. */
 CLPRUNE_API void clprune_net_momentum(clprune_net *net, float momentum);
 
-/* The input of the net. A net has one.
+/* Inputs of the net: at least one, before its layers, and up to 16, each anywhere before a layer
+ * that reads it. The data of the first is in clprune_net_data, that of others in its `more`.
  *     images  batch x (channels * height * width) bytes, planes (NCHW): clprune_image_bytes
  *     rows    (batch * rows) x cols floats
  *     pixels  (batch * height * width) x channels floats, channels last (NHWC),
  *             or batch x (channels * height * width), planes (NCHW)
- *     tokens  batch * rows int32, which only embeddings read */
+ *     tokens  batch * rows int32, which only embeddings read
+ * In rules they are called so: "rows"; later ones have their number behind it: "rows.1". */
 CLPRUNE_API clprune_net_value clprune_net_images(
     clprune_net *net, size_t channels, size_t height, size_t width);
 CLPRUNE_API clprune_net_value clprune_net_rows(clprune_net *net, size_t rows, size_t cols);
 CLPRUNE_API clprune_net_value clprune_net_pixels(
     clprune_net *net, size_t channels, size_t height, size_t width);
 CLPRUNE_API clprune_net_value clprune_net_tokens(clprune_net *net, size_t rows);
+
+/* Makes backward passes write the gradient by an input of rows or pixels, too, with data->scale:
+ * to its rows_grad. Before clprune_net_settle. */
+CLPRUNE_API void clprune_net_want_grad(clprune_net *net, clprune_net_value input);
 
 /* A layer has a name, which is its output's, too. Names are unique. Parameters are called as in
  * PyTorch: "NAME.weight", "NAME.bias". */
@@ -598,6 +604,14 @@ CLPRUNE_API clprune_status clprune_net_init_with(clprune_net *net, uint64_t seed
 /* ---- passes ------------------------------------------------------------------------------------
  */
 
+/* The data of an input behind the first, as in clprune_net_data. */
+typedef struct clprune_net_input {
+    clprune_image_bytes images;
+    clprune_mat rows, rows_grad;
+    clprune_ints tokens;
+    uint64_t reserved[2]; /* zeros */
+} clprune_net_input;
+
 /* The data of a step. Zero-initialise it, then set the fields that you need. It must not change
  * until the backward pass is enqueued, which fails if fields have.
  *
@@ -640,7 +654,11 @@ typedef struct clprune_net_data {
      * may go on from one to the next; layers of learned positions take none, nor does rows_at_once.
      */
     clprune_ints starts;
-    uint64_t reserved[3]; /* zeros */
+    const clprune_net_input *more; /* of the inputs behind the first, in their order */
+    size_t more_count;
+    clprune_mat rows_grad; /* of a first input with clprune_net_want_grad: shaped as rows, and apart
+                              from them; CLPRUNE_NO_MAT: not wanted in this pass */
+    uint64_t reserved[2];  /* zeros */
 } clprune_net_data;
 
 /* The seed of what the next forward pass in training draws: sampled blocks, stochastic rounding,

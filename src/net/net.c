@@ -160,7 +160,8 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     clprune__net_end_lora(net);
     REQUIRE(net->status == CLPRUNE_SUCCESS, net->status, "%s", net->error);
     REQUIRE(!net->settled, CLPRUNE_INVALID_ARGUMENT, "the net is settled already");
-    REQUIRE(net->graph.count > 1, CLPRUNE_INVALID_ARGUMENT, "the net has no layers");
+    REQUIRE(net->graph.count > net->graph.inputs_count, CLPRUNE_INVALID_ARGUMENT,
+        "the net has no layers");
     if (keep != NULL)
         how = *keep;
     REQUIRE(how.preset >= CLPRUNE_NET_DENSE && how.preset <= CLPRUNE_NET_LEAST,
@@ -191,6 +192,9 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     net->plan.products = how.products;
     if (net->graph.loss == CLPRUNE__NET_NO_LOSS)
         net->graph.output = net->graph.count - 1;
+    REQUIRE(net->graph.layers[net->graph.output].ins > 0, CLPRUNE_INVALID_ARGUMENT,
+        "nothing reads the input %s, the last layer of a net without a loss",
+        net->graph.layers[net->graph.output].name);
     check_rows_at_once(net);
     clprune__net_merge(net);
     for (size_t i = 1; i < net->graph.count && net->graph.loss != CLPRUNE__NET_NO_LOSS; ++i)

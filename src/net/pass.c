@@ -1,5 +1,6 @@
 /* Passes of a net, and which may follow which. */
 #include <math.h>
+#include <stdio.h>
 
 #include "core/checked.h"
 #include "net/build/append.h"
@@ -7,6 +8,7 @@
 #include "net/kinds/net_loss.h"
 #include "net/net_private.h"
 #include "net/run/body.h"
+#include "net/run/call.h"
 #include "runtime/context/check.h"
 
 void clprune_net_set_seed(clprune_net *net, uint64_t seed)
@@ -41,37 +43,85 @@ static clprune_status check_data(const clprune_net *net, const clprune_net_data 
     return CLPRUNE_SUCCESS;
 }
 
-/* Fails unless data has the input of its batch: before the pass, which then changes nothing. */
-static clprune_status check_input(const clprune_net *net, const clprune_net_data *data)
+/* "data.rows", or of a later input "data.more[0].rows". */
+typedef struct field_name {
+    char text[64];
+} field_name;
+
+static field_name name_of(size_t number, const char *field)
+{
+    field_name name;
+    if (number == 0)
+        (void)snprintf(name.text, sizeof name.text, "data.%s", field);
+    else
+        (void)snprintf(name.text, sizeof name.text, "data.more[%zu].%s", number - 1, field);
+    return name;
+}
+
+/* Fails unless data has input `number`, of its batch. */
+static clprune_status check_input(
+    const clprune_net *net, const clprune_net_data *data, size_t number)
 {
     enum { LEVELS = 256 };
     clprune_context *context = net->context;
-    const clprune__net_shape *shape = &net->graph.values[0].shape;
+    const size_t value = net->graph.inputs[number];
+    const clprune__net_layer *layer = &net->graph.layers[value];
+    const clprune__net_shape *shape = &net->graph.values[value].shape;
+    const clprune_net_input input = clprune__net_input_at(data, number);
     const size_t rows = data->batch * shape->rows;
     clprune_mat row;
+    TRY(clprune__check_reserved(context, "data.more", input.reserved, sizeof input.reserved));
+    if (layer->kind->gives == CLPRUNE__NET_TOKENS)
+        return clprune__check_ints(
+            context, name_of(number, "tokens").text, input.tokens, rows, &row);
+    if (layer->kind->gives == CLPRUNE__NET_BYTES) {
+        const field_name name = name_of(number, "images");
+        size_t end;
+        REQUIRE(
+            input.images.buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "%s has no buffer", name.text);
+        REQUIRE(clprune__add(input.images.offset, rows * shape->cols, &end), CLPRUNE_SIZE_OVERFLOW,
+            "%s: offset + size overflows size_t", name.text);
+        TRY(clprune__check_buffer(context, name.text, input.images.buffer, end, 1));
+        return clprune__check_mat(context, name_of(number, "images.levels").text,
+            input.images.levels, shape->cols, LEVELS);
+    }
+    const field_name name = name_of(number, "rows");
+    const clprune_mat x = input.rows;
+    const bool planes = shape->grid.height > 0 && x.cols == shape->rows * shape->cols;
+    REQUIRE(planes ? x.rows >= data->batch : x.rows >= rows && x.cols == shape->cols,
+        CLPRUNE_INVALID_SIZE,
+        "%s has %zu rows of %zu, expected %zu rows of %zu for each of %zu samples", name.text,
+        x.rows, x.cols, shape->rows, shape->cols, data->batch);
+    return clprune__check_mat(context, name.text, x, x.rows, x.cols);
+}
+
+/* Fails unless data has as many inputs as the net. */
+static clprune_status check_more(const clprune_net *net, const clprune_net_data *data)
+{
+    clprune_context *context = net->context;
+    const size_t others = net->graph.inputs_count - 1,
+                 have = data->more != NULL ? data->more_count : 0;
+    REQUIRE(have == others, CLPRUNE_INVALID_ARGUMENT,
+        "data.more has %zu inputs, expected %zu: the net has %zu, the first of which is in data "
+        "itself",
+        have, others, others + 1);
+    return CLPRUNE_SUCCESS;
+}
+
+/* Fails unless data has the inputs of its batch: before the pass, which then changes nothing. */
+static clprune_status check_inputs(const clprune_net *net, const clprune_net_data *data)
+{
+    clprune_context *context = net->context;
+    const size_t rows = data->batch * net->graph.values[0].shape.rows;
+    clprune_mat row;
+    TRY(check_more(net, data));
     if (data->lengths.buffer != NULL)
         TRY(clprune__check_ints(context, "data.lengths", data->lengths, data->batch, &row));
     if (data->starts.buffer != NULL)
         TRY(clprune__check_ints(context, "data.starts", data->starts, rows, &row));
-    if (net->graph.layers[0].kind->gives == CLPRUNE__NET_TOKENS)
-        return clprune__check_ints(context, "data.tokens", data->tokens, rows, &row);
-    if (net->graph.layers[0].kind->gives == CLPRUNE__NET_BYTES) {
-        const clprune_image_bytes *images = &data->images;
-        size_t end;
-        REQUIRE(images->buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "data.images has no buffer");
-        REQUIRE(clprune__add(images->offset, rows * shape->cols, &end), CLPRUNE_SIZE_OVERFLOW,
-            "data.images: offset + size overflows size_t");
-        TRY(clprune__check_buffer(context, "data.images", images->buffer, end, 1));
-        return clprune__check_mat(
-            context, "data.images.levels", images->levels, shape->cols, LEVELS);
-    }
-    const clprune_mat x = data->rows;
-    const bool planes = shape->grid.height > 0 && x.cols == shape->rows * shape->cols;
-    REQUIRE(planes ? x.rows >= data->batch : x.rows >= rows && x.cols == shape->cols,
-        CLPRUNE_INVALID_SIZE,
-        "data.rows has %zu rows of %zu, expected %zu rows of %zu for each of %zu samples", x.rows,
-        x.cols, shape->rows, shape->cols, data->batch);
-    return clprune__check_mat(context, "data.rows", x, x.rows, x.cols);
+    for (size_t i = 0; i < net->graph.inputs_count; ++i)
+        TRY(check_input(net, data, i));
+    return CLPRUNE_SUCCESS;
 }
 
 /* Fails unless the net has come to one of the phases in `allowed`, with as many samples. */
@@ -122,20 +172,36 @@ static bool same_ints(clprune_ints a, clprune_ints b)
     return a.buffer == b.buffer && a.offset == b.offset;
 }
 
+/* Fails if an input has changed since the forward pass. */
+static clprune_status check_inputs_unchanged(const clprune_net *net, const clprune_net_data *data)
+{
+    clprune_context *context = net->context;
+    for (size_t i = 0; i < net->graph.inputs_count; ++i) {
+        const clprune_net_input a = clprune__net_input_at(data, i),
+                                b = clprune__net_input_at(&net->at.data, i);
+        const char *changed = a.images.buffer != b.images.buffer ||
+                                      a.images.offset != b.images.offset ||
+                                      !same(a.images.levels, b.images.levels)
+                                  ? "images"
+                              : !same(a.rows, b.rows)          ? "rows"
+                              : !same_ints(a.tokens, b.tokens) ? "tokens"
+                                                               : NULL;
+        REQUIRE(changed == NULL, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_backward: %s has changed since clprune_net_forward",
+            name_of(i, changed).text);
+    }
+    return CLPRUNE_SUCCESS;
+}
+
 /* Fails if data has changed since the forward pass and the loss. */
 static clprune_status check_unchanged(const clprune_net *net, const clprune_net_data *data)
 {
     const clprune_net_data *old = &net->at.data;
-    enum { OF_FORWARD = 5 };
+    enum { OF_FORWARD = 2 };
     const struct {
         const char *name;
         bool same;
     } fields[] = {
-        {"images", data->images.buffer == old->images.buffer &&
-                       data->images.offset == old->images.offset &&
-                       same(data->images.levels, old->images.levels)},
-        {"rows", same(data->rows, old->rows)},
-        {"tokens", same_ints(data->tokens, old->tokens)},
         {"lengths", same_ints(data->lengths, old->lengths)},
         {"starts", same_ints(data->starts, old->starts)},
         {"labels", same_ints(data->labels, old->labels)},
@@ -167,6 +233,25 @@ static clprune_status check_output_grad(const clprune_net *net, const clprune_ne
     return CLPRUNE_SUCCESS;
 }
 
+/* Fails unless the gradients of inputs that data has are wanted, and shaped as their inputs. */
+static clprune_status check_input_grads(const clprune_net *net, const clprune_net_data *data)
+{
+    clprune_context *context = net->context;
+    for (size_t i = 0; i < net->graph.inputs_count; ++i) {
+        const clprune_net_input input = clprune__net_input_at(data, i);
+        const field_name name = name_of(i, "rows_grad");
+        if (clprune__is_absent(input.rows_grad))
+            continue;
+        REQUIRE(net->graph.layers[net->graph.inputs[i]].wanted, CLPRUNE_INVALID_ARGUMENT,
+            "%s is given, but clprune_net_want_grad was not called for this input", name.text);
+        TRY(clprune__check_mat(
+            context, name.text, input.rows_grad, input.rows.rows, input.rows.cols));
+        TRY(clprune__check_apart(
+            context, name.text, input.rows_grad, name_of(i, "rows").text, input.rows));
+    }
+    return CLPRUNE_SUCCESS;
+}
+
 /* ---- passes ------------------------------------------------------------------------------------
  */
 
@@ -182,7 +267,7 @@ clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *dat
 {
     ENTER(net != NULL ? net->context : NULL);
     TRY(check_data(net, data, false));
-    TRY(check_input(net, data));
+    TRY(check_inputs(net, data));
     TRY(check_first(net, data));
     clprune_context *context = net->context;
     REQUIRE(!training || !net->graph.desc.infers, CLPRUNE_INVALID_ARGUMENT,
@@ -205,6 +290,9 @@ clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *dat
         net->at.seeded = false;
     }
     net->at.data = *data;
+    for (size_t i = 0; i < data->more_count; ++i)
+        net->at.more[i] = data->more[i];
+    net->at.data.more = net->at.more;
     kept->rows = data->first + net->graph.desc.rows_at_once;
     net->at.phase = training ? CLPRUNE__NET_TRAINED : CLPRUNE__NET_INFERRED;
     return clprune__empty_event(net->context, data->event);
@@ -282,8 +370,11 @@ clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *da
             ? "clprune_net_loss"
             : "clprune_net_forward in training, then clprune_net_loss,",
         data->batch));
+    TRY(check_more(net, data));
+    TRY(check_inputs_unchanged(net, data));
     TRY(check_unchanged(net, data));
     TRY(check_output_grad(net, data));
+    TRY(check_input_grads(net, data));
     net->at.phase = CLPRUNE__NET_EMPTY;
     TRY(clprune__net_loss_backward(net, data));
     if (net->at.checks_finite)

@@ -202,7 +202,7 @@ static void refused(NO_ROW)
     TEST_OK(clprune_net_forward(other.net, &other.data, true));
     TEST_OK(clprune_net_loss(other.net, &other.data, other.loss, CLPRUNE_NO_MAT));
     TEST_FAILS(clprune_net_backward(other.net, &other.data), bad, "data.output_grad is given");
-    job.data.reserved[2] = 1;
+    job.data.reserved[1] = 1;
     TEST_FAILS(clprune_net_forward(job.net, &job.data, true), bad, "data.reserved");
 }
 

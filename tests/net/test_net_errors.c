@@ -62,9 +62,13 @@ static const clprune_net_value zero = {0, 0};
 LAYER(no_layers, (void)net)
 LAYER(input_alone, rows(net))
 LAYER(loss_of_input, clprune_net_mean_squared_error(net, rows(net)))
-LAYER(two_inputs, rows(net); rows(net))
-LAYER(rows_and_images, rows(net); images(net))
-LAYER(late_input, linear(net); images(net))
+LAYER(inputs_alone, rows(net); images(net))
+LAYER(unread_input, clprune_net_custom_loss(net, linear(net)); images(net))
+LAYER(last_input, linear(net); images(net))
+LAYER(inputs_17, for (int i = 0; i < 17; i++) rows(net); linear(net))
+LAYER(grad_of_nothing, clprune_net_want_grad(net, zero); linear(net))
+LAYER(grad_of_images, clprune_net_want_grad(net, images(net)); linear(net))
+LAYER(grad_of_layer, clprune_net_want_grad(net, linear(net)))
 LAYER(rows_of_0, clprune_net_rows(net, 0, 16))
 LAYER(cols_of_0, clprune_net_rows(net, 4, 0))
 LAYER(channels_of_0, clprune_net_images(net, 0, 8, 8))
@@ -351,9 +355,14 @@ typedef struct layer_row {
 
 static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no layers"),
     ROW(loss_of_input, INVALID_ARGUMENT, "mean_squared_error: its value is the input"),
-    ROW(two_inputs, INVALID_ARGUMENT, "one input"),
-    ROW(rows_and_images, INVALID_ARGUMENT, "one input"),
-    ROW(late_input, INVALID_ARGUMENT, "one input"), ROW(input_alone, INVALID_ARGUMENT, "no layers"),
+    ROW(inputs_alone, INVALID_ARGUMENT, "no layers"),
+    ROW(unread_input, INVALID_ARGUMENT, "nothing reads the output of layer images.1"),
+    ROW(last_input, INVALID_ARGUMENT, "nothing reads the input images.1"),
+    ROW(inputs_17, INVALID_ARGUMENT, "at most 16 inputs"),
+    ROW(grad_of_nothing, INVALID_ARGUMENT, "clprune_net_want_grad: its input is no value"),
+    ROW(grad_of_images, INVALID_ARGUMENT, "images is no input of rows or pixels"),
+    ROW(grad_of_layer, INVALID_ARGUMENT, "fc is no input of rows or pixels"),
+    ROW(input_alone, INVALID_ARGUMENT, "no layers"),
     ROW(rows_of_0, INVALID_SIZE, "input has a size of 0"),
     ROW(cols_of_0, INVALID_SIZE, "input has a size of 0"),
     ROW(channels_of_0, INVALID_SIZE, "input has a size of 0"),

@@ -134,6 +134,18 @@ clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *
     return layer;
 }
 
+clprune__net_layer *clprune__net_add_input(clprune_net *net, const clprune__net_kind *kind,
+    const char *name, const clprune_net_value *in, size_t ins, size_t number,
+    clprune__net_shape shape)
+{
+    char full[32], *part = net->draft.part;
+    (void)snprintf(full, sizeof full, number > 0 ? "%s.%zu" : "%s", name, number);
+    net->draft.part = NULL;
+    clprune__net_layer *layer = clprune__net_add(net, kind, full, in, ins, shape);
+    net->draft.part = part;
+    return layer;
+}
+
 /* Adds a parameter called `name` + suffix. Returns its number, or SIZE_MAX after an error. */
 static size_t add_param(
     clprune_net *net, const char *name, const char *suffix, clprune__net_param param)

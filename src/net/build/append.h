@@ -18,6 +18,12 @@ const clprune__net_value *clprune__net_read(
 clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *kind,
     const char *name, const clprune_net_value *in, size_t ins, clprune__net_shape shape);
 
+/* The same for input `number`, or what reads it first, which belongs to no part: called `name`, or
+ * with its number if that is not 0. */
+clprune__net_layer *clprune__net_add_input(clprune_net *net, const clprune__net_kind *kind,
+    const char *name, const clprune_net_value *in, size_t ins, size_t number,
+    clprune__net_shape shape);
+
 /* The handle of the last layer. */
 clprune_net_value clprune__net_last(const clprune_net *net);
 

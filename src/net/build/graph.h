@@ -57,6 +57,7 @@ struct clprune__net_layer {
     bool gone;        /* merged into another layer */
     bool frozen;      /* it has parameters, and all are frozen */
     bool adapter;     /* one of the two products of an adapter */
+    bool wanted;      /* an input whose gradient is wanted */
     const char *norm; /* batch norm: the name of its states */
     float *table;     /* resample: its matrices; gather: its lists; attention: index and masks;
                          rotary: angles; owned */
@@ -78,6 +79,7 @@ struct clprune__net_layer {
         struct {
             size_t at[4], words; /* of `table` */
         } table;
+        size_t input; /* its number among the inputs */
         float factor; /* scale; dropout: its rate */
     } set;
 };
@@ -116,8 +118,9 @@ struct clprune__net_graph {
     clprune_context *context;
     clprune_net_desc desc;
     const clprune__net_layer *layers;
-    const clprune__net_value *values; /* value i is the output of layer i; 0 is the input */
+    const clprune__net_value *values; /* value i is the output of layer i; 0 is an input */
     size_t count;                     /* of both */
+    size_t inputs[CLPRUNE__NET_MOST_INPUTS], inputs_count; /* the values that they are */
     const clprune__net_param *params;
     size_t params_count;
     size_t output; /* the last layer */
@@ -154,6 +157,13 @@ static inline bool clprune__net_is_lone(
 {
     return clprune__net_acts_as(graph->layers[value].kind, kind) &&
            graph->values[value].users == 1 && value != graph->output;
+}
+
+/* The input that a layer reads. */
+static inline size_t clprune__net_input_of(
+    const clprune__net_graph *graph, const clprune__net_layer *layer)
+{
+    return graph->layers[layer->in[0]].set.input;
 }
 
 /* Whether a layer stands for data of a step, which passes read where it is. */

@@ -9,12 +9,13 @@
 #include "clprune/net.h"
 
 enum {
-    CLPRUNE__NET_INPUTS = 2, /* of a layer, at most */
-    CLPRUNE__NET_PARAMS = 3, /* of a layer, at most */
-    CLPRUNE__NET_CHAIN = 3,  /* layers of a way, at most */
-    CLPRUNE__NET_ENDS = 4,   /* inputs of a tile, at most */
-    CLPRUNE__NET_NEEDS = 4,  /* of a way, at most */
-    CLPRUNE__NET_TEMPS = 4   /* of a way, at most */
+    CLPRUNE__NET_INPUTS = 2,       /* of a layer, at most */
+    CLPRUNE__NET_MOST_INPUTS = 16, /* of a net */
+    CLPRUNE__NET_PARAMS = 3,       /* of a layer, at most */
+    CLPRUNE__NET_CHAIN = 3,        /* layers of a way, at most */
+    CLPRUNE__NET_ENDS = 4,         /* inputs of a tile, at most */
+    CLPRUNE__NET_NEEDS = 4,        /* of a way, at most */
+    CLPRUNE__NET_TEMPS = 4         /* of a way, at most */
 };
 
 typedef struct clprune__net_kind clprune__net_kind;

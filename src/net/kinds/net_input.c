@@ -1,4 +1,4 @@
-/* The input of a net: rows of floats, tokens, or images of bytes, which convolutions read channels
+/* Inputs of a net: rows of floats, tokens, or images of bytes, which convolutions read channels
  * last and patch embeddings patch by patch. */
 #include "net/build/append.h"
 #include "net/kinds/kinds.h"
@@ -13,23 +13,32 @@ static clprune_net_value add_input(
 {
     if (net == NULL)
         return (clprune_net_value){0};
-    if (net->graph.count > 0)
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "a net has one input, before its layers");
+    clprune__net_graph *graph = &net->graph;
+    const size_t number = graph->inputs_count, rows = graph->desc.rows_at_once;
+    if (number == CLPRUNE__NET_MOST_INPUTS)
+        clprune__net_wrong(
+            net, CLPRUNE_INVALID_ARGUMENT, "a net has at most %d inputs", CLPRUNE__NET_MOST_INPUTS);
+    if (number == 0 && graph->count > 0)
+        clprune__net_wrong(
+            net, CLPRUNE_INVALID_ARGUMENT, "the first input of a net comes before its layers");
     if (shape.rows == 0 || shape.cols == 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE, "the input has a size of 0");
-    const size_t rows = net->graph.desc.rows_at_once;
+    if (rows > 0 && number > 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "desc.rows_at_once is %zu, expected 0 in a net of several inputs", rows);
     if (rows > shape.rows)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "desc.rows_at_once is %zu, expected at most the %zu rows of a sample", rows,
             shape.rows);
     if (rows > 0) {
-        net->graph.whole = shape.rows;
+        graph->whole = shape.rows;
         shape.rows = rows;
     }
-    char *part = net->draft.part;
-    net->draft.part = NULL;
-    (void)clprune__net_add(net, kind, name, NULL, 0, shape);
-    net->draft.part = part;
+    clprune__net_layer *layer = clprune__net_add_input(net, kind, name, NULL, 0, number, shape);
+    if (layer != NULL) {
+        layer->set.input = number;
+        graph->inputs[graph->inputs_count++] = graph->count - 1;
+    }
     return clprune__net_last(net);
 }
 
@@ -49,11 +58,31 @@ clprune_net_value clprune_net_images(clprune_net *net, size_t channels, size_t h
 static clprune_status rows_forward(const clprune__net_call *call)
 {
     clprune_context *context = call->net->context;
-    const clprune_mat x = call->data->rows, y = clprune__net_y(call);
+    const clprune_mat x = clprune__net_input_at(call->data, call->layer->set.input).rows,
+                      y = clprune__net_y(call);
     const size_t each = x.cols == y.cols ? y.rows / call->count : 1; /* 1: planes */
     const clprune_mat part = clprune_mat_rows(x, call->first * each, call->count * each);
     return x.cols == y.cols ? clprune_mat_copy(context, part, y, NULL)
                             : clprune__image_channels_last(context, part, y, NULL);
+}
+
+/* y = rows */
+static clprune_status rows_backward(const clprune__net_call *call)
+{
+    clprune_context *context = call->net->context;
+    const clprune__net_layer *layer = clprune__net_link(call, 0);
+    clprune_mat dy = clprune__net_dy(call);
+    const clprune_mat dx = clprune__net_input_at(call->data, layer->set.input).rows_grad;
+    if (clprune__is_absent(dx))
+        return CLPRUNE_SUCCESS;
+    const bool planes = dx.cols != dy.cols;
+    const size_t each = planes ? 1 : dy.rows / call->count;
+    const clprune_mat part = clprune_mat_rows(dx, call->first * each, call->count * each);
+    if (!planes)
+        return clprune_mat_copy(context, dy, part, NULL);
+    const clprune_permute_desc desc = {2, {dy.rows / call->count, dy.cols}, {1, 0}};
+    dy = clprune_mat_of(dy.buffer, call->count, dx.cols);
+    return clprune_permute(context, &desc, dy, part, NULL);
 }
 
 static bool without_grid(const clprune__net_graph *graph, const clprune__net_layer *layer)
@@ -80,6 +109,19 @@ clprune_net_value clprune_net_pixels(clprune_net *net, size_t channels, size_t h
         net, &rows_kind, "pixels", (clprune__net_shape){height * width, channels, {height, width}});
 }
 
+void clprune_net_want_grad(clprune_net *net, clprune_net_value input)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (clprune__net_read(net, "clprune_net_want_grad", input) == NULL)
+        return;
+    clprune__net_layer *layer = &net->draft.layers[input.id - 1];
+    if (layer->kind == &rows_kind)
+        layer->wanted = true;
+    else
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_want_grad: %s is no input of rows or pixels", layer->name);
+}
+
 /* ---- tokens ------------------------------------------------------------------------------------
  */
 
@@ -95,19 +137,22 @@ clprune_net_value clprune_net_tokens(clprune_net *net, size_t rows)
 /* ---- pixels, channels last ---------------------------------------------------------------------
  */
 
-static clprune_image_bytes images_from(const clprune__net_call *call)
+static clprune_image_bytes images_from(
+    const clprune__net_call *call, const clprune__net_layer *layer)
 {
-    const clprune__net_shape *shape = &call->net->graph.values[0].shape;
-    clprune_image_bytes images = call->data->images;
+    const clprune__net_graph *graph = &call->net->graph;
+    const clprune__net_shape *shape = clprune__net_in_shape(graph, layer, 0);
+    clprune_image_bytes images =
+        clprune__net_input_at(call->data, clprune__net_input_of(graph, layer)).images;
     images.offset += call->first * shape->rows * shape->cols;
     return images;
 }
 
 static clprune_status pixels_forward(const clprune__net_call *call)
 {
-    const clprune__net_shape *shape = &call->net->graph.values[0].shape;
+    const clprune__net_shape *shape = clprune__net_in_shape(&call->net->graph, call->layer, 0);
     return clprune_image_bytes_channels_last(call->net->context, call->count, shape->cols,
-        shape->grid, images_from(call), clprune__net_y(call), NULL);
+        shape->grid, images_from(call, call->layer), clprune__net_y(call), NULL);
 }
 
 const clprune__net_kind clprune__net_pixels_kind = {.name = "pixels",
@@ -122,7 +167,7 @@ static clprune_status patches_forward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = call->layer;
     return clprune_patch_embed_forward_bytes(call->net->context, &layer->set.patches, call->count,
-        images_from(call), clprune__net_param_value(call->net, layer, 0),
+        images_from(call, layer), clprune__net_param_value(call->net, layer, 0),
         clprune__net_param_value(call->net, layer, 1), clprune__net_y(call), NULL);
 }
 
@@ -131,7 +176,7 @@ static clprune_status patches_backward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = clprune__net_link(call, 0);
     return clprune_patch_embed_backward_bytes(call->net->context, &layer->set.patches, call->count,
-        images_from(call), clprune__net_dy(call),
+        images_from(call, layer), clprune__net_dy(call),
         &(clprune_grads){.dw = clprune__net_grad(call, layer, 0),
             .db = clprune__net_grad(call, layer, 1),
             .beta = clprune__net_beta(call)},
@@ -151,6 +196,7 @@ static const clprune__net_kind patches_kind = {.name = "patch_embed",
     .work = patches_work};
 
 const clprune__net_way clprune__net_input_ways[] = {
+    {.name = "input", .chain = {&rows_kind}, .backward = rows_backward},
     {.name = "patches",
         .chain = {&patches_kind},
         .backward = patches_backward,

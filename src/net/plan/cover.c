@@ -80,7 +80,7 @@ static const clprune__net_way *find_way(const clprune__net_plan *plan,
 /* Whether a layer computes something that runs backward. */
 static bool runs(const clprune__net_layer *layer)
 {
-    return !layer->gone && layer->ins > 0 && !layer->kind->grads.none;
+    return !layer->gone && (layer->ins > 0 || layer->wanted) && !layer->kind->grads.none;
 }
 
 static void list_ends(const clprune__net_plan *plan, clprune__net_tile *tile)

@@ -12,8 +12,11 @@ void clprune__net_list_joints(const clprune__net_plan *plan, bool *joints)
     size_t first = SIZE_MAX; /* that later layers read */
     for (size_t i = plan->graph->count; i-- > 0;) {
         joints[i] = first >= i && !plan->graph->layers[i].gone;
-        for (size_t k = 0; k < plan->graph->layers[i].ins && !plan->graph->layers[i].gone; ++k)
-            first = plan->graph->layers[i].in[k] < first ? plan->graph->layers[i].in[k] : first;
+        for (size_t k = 0; k < plan->graph->layers[i].ins && !plan->graph->layers[i].gone; ++k) {
+            const size_t in = plan->graph->layers[i].in[k];
+            if (in < first && !clprune__net_is_data(&plan->graph->layers[in]))
+                first = in;
+        }
     }
     for (size_t t = 0; t < plan->tiles_count; ++t)
         for (size_t i = plan->tiles[t].layers[0];

@@ -99,7 +99,7 @@ void clprune__net_merge(clprune_net *net)
             if (!layer->gone)
                 param->layer = i; /* the one into which its own was merged, if that was */
         }
-        net->draft.values[i].trained = layer->params > 0 && !layer->frozen;
+        net->draft.values[i].trained = (layer->params > 0 && !layer->frozen) || layer->wanted;
         for (size_t k = 0; k < layer->ins; ++k)
             net->draft.values[i].trained |= net->graph.values[layer->in[k]].trained;
     }

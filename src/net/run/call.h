@@ -30,6 +30,16 @@ static inline clprune_mat clprune__net_output(const clprune_net *net, size_t bat
     return clprune_mat_of(net->body.spaces[0].buffer, batch * shape->rows, shape->cols);
 }
 
+/* The data of input `number`. */
+static inline clprune_net_input clprune__net_input_at(const clprune_net_data *data, size_t number)
+{
+    return number > 0 ? data->more[number - 1]
+                      : (clprune_net_input){.images = data->images,
+                            .rows = data->rows,
+                            .rows_grad = data->rows_grad,
+                            .tokens = data->tokens};
+}
+
 /* A layer's objects and memory, and what the plan decided of it. */
 static inline clprune__net_unit *clprune__net_unit_of(
     const clprune_net *net, const clprune__net_layer *layer)

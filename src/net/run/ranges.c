@@ -1,4 +1,6 @@
 /* Labels and tokens out of range: a kernel notes the first one, the next blocking read fails. */
+#include <stdio.h>
+
 #include "clprune/cross_entropy.h"
 #include "core/checked.h"
 #include "net/build/append.h"
@@ -9,9 +11,15 @@
 #include "runtime/context/check.h"
 #include "runtime/memory/transfer.h"
 
-enum { LABELS = 0, TOKENS = 2, SPARE = 4, INTS = 5 }; /* elements of net->body.ranges */
+/* Elements of net->body.ranges: two for labels, two for the tokens of each input. */
+enum { LABELS = 0, TOKENS = 2, SPARE = TOKENS + 2 * CLPRUNE__NET_MOST_INPUTS, INTS = SPARE + 1 };
 
-/* Labels below it have a class; tokens a row in each embedding. */
+static bool has_tokens(const clprune_net *net, size_t input)
+{
+    return net->graph.layers[net->graph.inputs[input]].kind->gives == CLPRUNE__NET_TOKENS;
+}
+
+/* Labels below it have a class; tokens of an input a row in each embedding. */
 static size_t limit_of(const clprune_net *net, size_t what)
 {
     size_t limit = SIZE_MAX;
@@ -19,7 +27,8 @@ static size_t limit_of(const clprune_net *net, size_t what)
         return net->graph.head > 0 ? net->graph.params[net->graph.head - 1].shape[0]
                                    : net->graph.values[net->graph.output].shape.cols;
     for (size_t i = 1; i < net->graph.count; ++i)
-        if (net->graph.layers[i].kind->reads == CLPRUNE__NET_TOKENS)
+        if (net->graph.layers[i].kind->reads == CLPRUNE__NET_TOKENS &&
+            clprune__net_input_of(&net->graph, &net->graph.layers[i]) == (what - TOKENS) / 2)
             limit = clprune__min(limit, net->graph.params[net->graph.layers[i].param[0]].shape[0]);
     return limit;
 }
@@ -31,24 +40,34 @@ static clprune_status look(void *user)
     clprune_context *context = net->context;
     int32_t found[INTS];
     TRY(clprune__transfer_read(context, net->body.ranges.buffer, 0, sizeof found, found));
-    const size_t what = found[TOKENS] != 0 ? TOKENS : LABELS;
+    size_t what = TOKENS;
+    while (what < SPARE && found[what] == 0)
+        what += 2;
+    what = what < SPARE ? what : LABELS;
     if (found[what] == 0)
         return CLPRUNE_SUCCESS;
+    char name[40] = "labels";
+    if (what > TOKENS)
+        (void)snprintf(name, sizeof name, "more[%zu].tokens", (what - TOKENS) / 2 - 1);
+    else if (what == TOKENS)
+        (void)snprintf(name, sizeof name, "tokens");
     TRY(clprune__transfer_write(context, none, net->body.ranges.buffer, 0, sizeof none));
     net->at.phase = CLPRUNE__NET_EMPTY;
     return clprune__fail(context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
         "a pass of the net met data.%s[%d] = %d, expected 0 to %zu%s; its results are no numbers",
-        what == LABELS ? "labels" : "tokens", found[what] - 1, found[what + 1],
-        limit_of(net, what) - 1, what == LABELS ? ", or CLPRUNE_IGNORED (-100)" : "");
+        name, found[what] - 1, found[what + 1], limit_of(net, what) - 1,
+        what == LABELS ? ", or CLPRUNE_IGNORED (-100)" : "");
 }
 
 clprune_status clprune__net_ranges_create(clprune_net *net)
 {
     static const float none[INTS];
     clprune_context *context = net->context;
-    if (net->graph.loss != CLPRUNE__NET_CROSS_ENTROPY &&
-        net->graph.loss != CLPRUNE__NET_TOKEN_LOSS &&
-        net->graph.layers[0].kind->gives != CLPRUNE__NET_TOKENS)
+    bool ints =
+        net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY || net->graph.loss == CLPRUNE__NET_TOKEN_LOSS;
+    for (size_t i = 0; i < net->graph.inputs_count; ++i)
+        ints = ints || has_tokens(net, i);
+    if (!ints)
         return CLPRUNE_SUCCESS;
     TRY(clprune_mat_create(
         context, CLPRUNE_MEMORY_INPUT, "labels out of range", 1, INTS, &net->body.ranges));
@@ -83,10 +102,12 @@ static clprune_mat first_of(clprune_mat mat, size_t offset)
 
 clprune_status clprune__net_check_tokens(clprune_net *net, const clprune_net_data *data)
 {
-    const size_t rows = data->batch * net->graph.values[0].shape.rows;
-    return net->graph.layers[0].kind->gives != CLPRUNE__NET_TOKENS
-               ? CLPRUNE_SUCCESS
-               : find(net, TOKENS, rows, 0, data->tokens, first_of(net->body.ranges, SPARE));
+    for (size_t i = 0; i < net->graph.inputs_count; ++i)
+        if (has_tokens(net, i))
+            TRY(find(net, TOKENS + 2 * i,
+                data->batch * net->graph.values[net->graph.inputs[i]].shape.rows, 0,
+                clprune__net_input_at(data, i).tokens, first_of(net->body.ranges, SPARE)));
+    return CLPRUNE_SUCCESS;
 }
 
 /* Gradients of rows with such labels are 0. So that the others do not train on, poison goes to the

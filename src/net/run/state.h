@@ -62,12 +62,13 @@ typedef enum clprune__net_phase {
 /* How far passes have come, and who is told of them. */
 typedef struct clprune__net_progress {
     clprune__net_phase phase;
-    clprune_net_data data; /* of the forward pass, and of the loss */
-    bool has_values;       /* each parameter has been written, as far as is known */
-    bool seeded;           /* `seed` is new: the next forward pass draws it */
-    uint64_t seed;         /* else what that draws follows from it */
-    size_t rows, samples;  /* with desc.rows_at_once: rows of so many samples that passes have made,
-                              and layers have kept what later ones need of them; the keeper's */
+    clprune_net_data data; /* of the forward pass, and of the loss; `more` is the next */
+    clprune_net_input more[CLPRUNE__NET_MOST_INPUTS];
+    bool has_values;      /* each parameter has been written, as far as is known */
+    bool seeded;          /* `seed` is new: the next forward pass draws it */
+    uint64_t seed;        /* else what that draws follows from it */
+    size_t rows, samples; /* with desc.rows_at_once: rows of so many samples that passes have made,
+                             and layers have kept what later ones need of them; the keeper's */
     uint64_t drawn; /* by the last one in training, whose backward pass draws the same again */
     clprune_status (*on_grads)(void *user, clprune_mat grads);
     void *on_grads_user;

@@ -146,13 +146,11 @@ static clprune_net_value pixels(clprune_net *net, clprune_net_value x)
     if (net->graph.layers[x.id - 1].kind->gives != CLPRUNE__NET_BYTES)
         return x;
     for (size_t i = 1; i < net->graph.count; ++i)
-        if (net->graph.layers[i].kind == &clprune__net_pixels_kind)
+        if (net->graph.layers[i].kind == &clprune__net_pixels_kind &&
+            net->graph.layers[i].in[0] == x.id - 1)
             return (clprune_net_value){net->serial, (uint32_t)i + 1};
-    char *part = net->draft.part;
-    net->draft.part = NULL;
-    (void)clprune__net_add(
-        net, &clprune__net_pixels_kind, "image", &x, 1, net->graph.values[0].shape);
-    net->draft.part = part;
+    (void)clprune__net_add_input(net, &clprune__net_pixels_kind, "image", &x, 1,
+        net->graph.layers[x.id - 1].set.input, net->graph.values[x.id - 1].shape);
     return clprune__net_last(net);
 }
 

@@ -12,16 +12,18 @@
  */
 
 /* The tokens of the call. */
-static clprune_ints tokens_of(const clprune__net_call *call)
+static clprune_ints tokens_of(const clprune__net_call *call, const clprune__net_layer *layer)
 {
-    clprune_ints tokens = call->data->tokens;
-    tokens.offset += call->first * call->net->graph.values[0].shape.rows;
+    const clprune__net_graph *graph = &call->net->graph;
+    clprune_ints tokens =
+        clprune__net_input_at(call->data, clprune__net_input_of(graph, layer)).tokens;
+    tokens.offset += call->first * clprune__net_in_shape(graph, layer, 0)->rows;
     return tokens;
 }
 
 static clprune_status embedding_forward(const clprune__net_call *call)
 {
-    return clprune_embedding_forward(call->net->context, tokens_of(call),
+    return clprune_embedding_forward(call->net->context, tokens_of(call, call->layer),
         clprune__net_param_value(call->net, call->layer, 0), clprune__net_y(call), NULL);
 }
 
@@ -44,10 +46,11 @@ static bool has_begun(const clprune_net *net, clprune_mat grad)
 /* y = weight[tokens] */
 static clprune_status embedding_backward(const clprune__net_call *call)
 {
-    const clprune_mat dw = clprune__net_grad(call, clprune__net_link(call, 0), 0);
+    const clprune__net_layer *layer = clprune__net_link(call, 0);
+    const clprune_mat dw = clprune__net_grad(call, layer, 0);
     const float beta = has_begun(call->net, dw) ? 1.0f : clprune__net_beta(call);
     return clprune_embedding_backward(
-        call->net->context, beta, tokens_of(call), clprune__net_dy(call), dw, NULL);
+        call->net->context, beta, tokens_of(call, layer), clprune__net_dy(call), dw, NULL);
 }
 
 clprune_net_value clprune_net_embedding(
