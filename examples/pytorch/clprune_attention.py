@@ -50,6 +50,28 @@ class Attentions(Products):
                 x = dataclasses.replace(x, layer=layer, sizes={**x.sizes, "C": out // 3})
         return dataclasses.replace(x, axes=axes)
 
+    def attention_to(self, q: Value, kv: Value, qkv: Sequence[Optional[Constant]], proj: Sequence[Optional[Constant]], heads: int,
+                     rate: float) -> Value:
+        """Attention of q's rows to those of another value, with its linear layers, of which the weight of queries is a part."""
+        q, kv = (self.last_features(self._use(x)) for x in (q, kv))
+        if (len(q.axes), len(kv.axes), q.windows, kv.windows) != (2, 2, 1, 1):
+            raise NotSupported("attention over tensors that are not (N, T, C)")
+        width, layers, base = q.sizes["C"], [], self._name()
+        for name, x, first, count in (("q", q, 0, width), ("kv", kv, width, 2 * width)):
+            full = self._name(f"{base}.{name}")
+            layers.append(self._push_named("linear", full, (x.layer,), count))
+            for suffix, whole in zip(("weight", "bias"), qkv):
+                part = None if whole is None else dataclasses.replace(
+                    whole, value=whole.value[first:first + count], then=(*whole.then, ("narrow", (0, first, count))))
+                self._param(f"{full}.{suffix}", part, torch.zeros(count, **FLOATS) if suffix == "bias" else None)
+        self.attentions += 1
+        layer, (weight, bias) = self._push("cross_attention", tuple(layers), heads, 0, rate), proj
+        full, out = self._name(f"{base}.proj"), weight.value.shape[0]
+        layer = self._push_named("linear", full, (layer,), out)
+        self._param(f"{full}.weight", weight)
+        self._param(f"{full}.bias", bias, torch.zeros(out, **FLOATS))
+        return dataclasses.replace(q, layer=layer, sizes={**q.sizes, "C": out})
+
     def _cosines(self, x: Value, bias: Optional[Constant], heads: int, scale: Constant) -> int:
         """q, k and v of Swin V2: q and k have norm 1, q times its head's scale; keys have no bias."""
         out, layer = x.sizes["C"] // 3, None

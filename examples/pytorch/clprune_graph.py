@@ -11,6 +11,7 @@ import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from clprune_library import Error
@@ -68,6 +69,10 @@ class _Proxy(fx.Proxy):
 
     def __float__(self) -> float:
         return float(self.number())
+
+
+# Modules of PyTorch that are traced into.
+_OPEN = (nn.Transformer, nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.TransformerDecoder, nn.TransformerDecoderLayer)
 
 
 class _Graph(fx.Tracer):
@@ -150,7 +155,7 @@ class _Graph(fx.Tracer):
         return (obj[i] for i in range(len(obj.known)))
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        return self.whole(module) is not None or super().is_leaf_module(module, name)
+        return self.whole(module) is not None or type(module) not in _OPEN and super().is_leaf_module(module, name)
 
 
 @contextlib.contextmanager
@@ -181,7 +186,10 @@ def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
             @functools.wraps(function)
             def of_mask(**kwargs: Any) -> Any:  # a configuration can be no argument of a node
                 return function(*args, **others, **kwargs)
-            return graph.create_proxy("call_function", of_mask, (), proxies)
+            made = graph.create_proxy("call_function", of_mask, (), proxies)
+            if made.known is None:  # of a mask that hides nothing; the model then asks for causal attention by a flag
+                graph.graph.erase_node(made.node)
+            return made if made.known is not None else None
         return call
 
     def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
@@ -189,10 +197,23 @@ def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
             raise Error(f"{cls.__name__} has a backward pass of its own, an autograd.Function")
         return applied.__get__(None, cls)(*args, **kwargs)
 
-    originals = [(place, name, vars(place)[name]) for place, name in functions]
+    def asked(function: Callable[..., Any]) -> Callable[..., Any]:
+        """Of the example's tensors, about which it tells something that all samples share."""
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            args, kwargs = fx.node.map_aggregate((args, kwargs), lambda a: a.known if isinstance(a, fx.Proxy) else a)
+            outer, graph.runs = graph.runs, True
+            try:
+                return function(*args, **kwargs)
+            finally:
+                graph.runs = outer
+        return call
+
+    questions = [(F, "_none_or_dtype"), (nn.modules.transformer, "_detect_is_causal_mask")]
+    originals = [(place, name, vars(place)[name]) for place, name in (*functions, *questions) if name in vars(place)]
     applied = vars(torch.autograd.Function)["apply"]
     for place, name, function in originals:
-        node = node_of(getattr(place, name))
+        node = (asked if (place, name) in questions else node_of)(getattr(place, name))
         setattr(place, name, staticmethod(node) if isinstance(function, staticmethod) else node)
     torch.autograd.Function.apply = classmethod(apply)
     try:

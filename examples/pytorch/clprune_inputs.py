@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, fx, nn
@@ -13,67 +13,79 @@ from torch import Tensor, fx, nn
 from clprune_graph import unchanged
 from clprune_library import Error
 
-__all__ = ["Input", "check_inputs", "has_types", "join", "lengths_of", "lines", "model_of", "parts_of", "several_of", "split"]
+__all__ = ["Batch", "Input", "batch_of", "check_inputs", "has_types", "join", "lengths_of", "lines", "model_of", "split"]
 
 Input = Union[Tensor, Tuple[Tensor, ...], "Mapping[str, Tensor]"]
 
-_INPUTS = ("input_ids", "pixel_values", "inputs_embeds")
+# Of transformers' models. A mask is that of the first one.
+_INPUTS = ("input_ids", "pixel_values", "inputs_embeds", "input_features", "decoder_input_ids", "decoder_inputs_embeds")
 
 
-def _name_of(batch: "Mapping[str, Tensor]") -> str:
+class Batch(NamedTuple):
+    inputs: Tuple[Tensor, ...]
+    mask: Optional[Tensor] = None  # of the lengths of the first input's samples
+
+    @property
+    def parts(self) -> Tuple[Tensor, ...]:
+        """What a model takes."""
+        return (*self.inputs, *(() if self.mask is None else (self.mask,)))
+
+
+def _names_of(batch: "Mapping[str, Tensor]") -> List[str]:
     names = [name for name in _INPUTS if name in batch]
-    if len(names) != 1:
-        raise ValueError(f"the batch has {', '.join(map(str, batch)) or 'nothing'}; expected one of {', '.join(_INPUTS)}")
-    return names[0]
+    if not names:
+        raise ValueError(f"the batch has {', '.join(map(str, batch)) or 'nothing'}; expected one or more of {', '.join(_INPUTS)}")
+    return names
 
 
-def parts_of(x: Input, types: bool = True) -> Tuple[Tensor, Optional[Tensor]]:
-    """The tensor, and the mask if there is one. types: a model with a table of token types has those of 0 without being told."""
-    several = several_of(x)
-    if several is not None:
-        return torch.cat([_lines_of(part) for part in several], 1), None
-    if isinstance(x, (tuple, list)) and len(x) == 2:
-        return x[0], x[1]
+def batch_of(x: Input, types: bool = True, several: bool = False) -> Batch:
+    """types: a model with a table of token types has those of 0 without being told. several: a tuple has no mask."""
+    if isinstance(x, (tuple, list)):
+        if several or _are_several(x):
+            return Batch(_checked(x))
+        return Batch((x[0],), *x[1:2])
     if not isinstance(x, Mapping):
-        return x, None
-    first = _name_of(x)
+        return Batch((x,))
+    names = _names_of(x)
     for name, value in x.items():
-        if name in (first, "attention_mask") and not isinstance(value, Tensor):
+        taken = name in names or name == "attention_mask"
+        if taken and not isinstance(value, Tensor):
             raise ValueError(f"{name} of the batch is a {type(value).__name__}, expected a tensor (return_tensors=\"pt\")")
         plain = value is None or types and name == "token_type_ids" and isinstance(value, Tensor) and not bool(value.any())
-        if name not in (first, "attention_mask") and not plain:
+        if not taken and not plain:
             raise ValueError(f"the batch has {name}, which a Net does not take for this model; labels are the second argument")
-    return x[first], x.get("attention_mask")
+    inputs = tuple(x[name] for name in names)
+    return Batch(_checked(inputs) if len(inputs) > 1 else inputs, x.get("attention_mask"))
 
 
-def several_of(x: Input) -> Optional[Sequence[Tensor]]:
-    """Several inputs. Of two, the second one may be a mask instead, with a number for each row of the first."""
-    if not isinstance(x, (tuple, list)) or len(x) < 2 or len(x) == 2 and x[1] is None:
-        return None
+def _are_several(x: Sequence[Any]) -> bool:
+    """Of two, the second one is a mask if it has 0 or 1 for each row of the first, or may be meant as one."""
+    if len(x) < 2 or len(x) == 2 and x[1] is None:
+        return False
     first, second = x[:2]
-    rows = isinstance(first, Tensor) and first.dim() == (3 if first.is_floating_point() else 2)
-    if len(x) == 2 and rows and isinstance(second, Tensor) and second.shape == first.shape[:2]:
-        return None
-    if len(x) == 2 and isinstance(first, Tensor) and not first.is_floating_point():
-        return None  # tokens, and a mask that lengths_of checks
+    if len(x) > 2 or not isinstance(first, Tensor) or first.dim() != (3 if first.is_floating_point() else 2):
+        return True
+    if not isinstance(second, Tensor):
+        return False
+    numbers = second.dim() == 2 and bool(((second == 0) | (second == 1)).all())
+    return not numbers if second.shape != first.shape[:2] else second.dtype in (torch.int64, torch.int32) and not numbers
+
+
+def _checked(x: Sequence[Any]) -> Tuple[Tensor, ...]:
     for part in x:
-        if not isinstance(part, Tensor) or part.dtype != torch.float32 or not 2 <= part.dim() <= 4 or len(part) != len(first):
+        dims = {torch.float32: (2, 3, 4), torch.int64: (2,), torch.int32: (2,)}
+        if not isinstance(part, Tensor) or part.dim() not in dims.get(part.dtype, ()) or len(part) != len(x[0]):
             what = f"{part.dtype} of {tuple(part.shape)}" if isinstance(part, Tensor) else f"a {type(part).__name__}"
-            raise ValueError(f"of several inputs one is {what}, expected float32 of (N, C, H, W), (N, T, C) or (N, C) with one N")
-    return x
+            raise ValueError(f"of several inputs one is {what}, expected float32 of (N, C, H, W), (N, T, C) or (N, C), or "
+                             "integers of (N, T), with one N")
+    return tuple(x)
 
 
-def check_inputs(x: Input, shapes: Sequence[Tuple[int, ...]]) -> None:
+def check_inputs(batch: Batch, shapes: Sequence[Tuple[int, ...]]) -> None:
     """shapes: of the samples of several inputs, or none."""
-    several = several_of(x)
-    got = [tuple(part.shape[1:]) for part in several or ()]
+    got = [tuple(part.shape[1:]) for part in batch.inputs] if len(batch.inputs) > 1 else []
     if got != list(shapes):
         raise ValueError(f"the inputs are of {got or 'one tensor'} a sample, expected {list(shapes) or 'one tensor'}")
-
-
-def _lines_of(x: Tensor) -> Tensor:
-    """Samples as lines, features first."""
-    return (x.transpose(1, 2) if x.dim() == 3 else x).flatten(1)
 
 
 def join(outputs: Any, found: List[Any]) -> Any:
@@ -166,60 +178,32 @@ def lengths_of(mask: Tensor, x: Tensor) -> Tensor:
 
 
 class _Logits:
-    """Of a model that takes inputs by name and returns several outputs: one of a tensor that returns the logits."""
+    """Of a model that takes inputs by name and returns several outputs: one of tensors that returns the logits."""
 
-    def _logits(self, **inputs: Tensor) -> Tensor:
-        run = super().forward
+    def _run(self, *parts: Tensor) -> Tensor:
+        run, named = super().forward, dict(zip((*self.input_names, "attention_mask"), parts))
         if getattr(getattr(self, "config", None), "use_cache", False) and (
                 "use_cache" in inspect.signature(run).parameters or self.can_generate()):
-            inputs["use_cache"] = False  # of keys and values, for sampling
-        out = run(**inputs)
+            named["use_cache"] = False  # of keys and values, for sampling
+        out = run(**named)
         out = getattr(out, "logits", out)
         if not isinstance(out, (Tensor, fx.Proxy)):
             raise Error(f"the model returns a {type(out).__name__} without logits; expected one tensor")
         return out
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._logits(**{self.input_name: x})
-
-
-class _MaskedLogits(_Logits):
-    """The same, of a tensor and a mask."""
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        return self._logits(**{self.input_name: x, "attention_mask": mask})
-
 
 class _Several:
-    """Of a model of several inputs or outputs: one of a tensor with those that returns these side by side."""
+    """Of a model of several inputs or outputs: one that returns these side by side."""
 
-    def _joined(self, x: Tensor, *mask: Tensor) -> Any:
-        parts, first = [], 0
-        for shape in self.several_inputs:
-            count = of_shape(shape)
-            part, first = x[:, first:first + count], first + count
-            if len(shape) > 1:
-                part = part.reshape(x.shape[0], *((shape[1], shape[0]) if len(shape) == 2 else shape))
-            parts.append(part.transpose(1, 2) if len(shape) == 2 else part)
-        return join(super().forward(*(parts or [x]), *mask), self.several_outputs)
-
-    def forward(self, x: Tensor) -> Any:
-        return self._joined(x)
+    def _run(self, *parts: Tensor) -> Any:
+        return join(super().forward(*parts), self.several_outputs)
 
 
-class _MaskedSeveral(_Several):
-    """The same, of a tensor and a mask."""
-
-    def forward(self, x: Tensor, mask: Tensor) -> Any:
-        return self._joined(x, mask)
-
-
-def _returns_several(model: nn.Module, x: Input) -> bool:
+def _returns_several(model: nn.Module, batch: Batch) -> bool:
     """What two samples tell."""
-    several = several_of(x)
     try:
         with unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
-            y = model.train()(*(part[torch.arange(2) % len(part)] for part in (several or parts_of(x)) if part is not None))
+            y = model.train()(*(part[torch.arange(2) % len(part)] for part in batch.parts))
     except Exception:  # which the trace will report
         return False
     return not isinstance(y, Tensor) and not (isinstance(y, Mapping) and "out" in y)
@@ -229,23 +213,24 @@ def model_of(model: nn.Module, x: Input) -> nn.Module:
     """The model as one that takes the parts of such batches, with the attributes of the model itself."""
     name = getattr(model, "main_input_name", None) if hasattr(model, "config") else None  # a model of transformers
     if not isinstance(x, Mapping) and not isinstance(name, str):
-        several = several_of(x)
-        if several is None and not _returns_several(model, x):
+        batch = batch_of(x)
+        if len(batch.inputs) == 1 and not _returns_several(model, batch):
             return model
-        shapes = [tuple(part.shape[1:]) for part in several or ()]
-        kind = _Several if several is not None or parts_of(x)[1] is None else _MaskedSeveral
-        return _whole(model, kind, {"several_inputs": shapes, "several_outputs": []})
-    if several_of(x) is not None:
+        return _whole(model, _Several, len(batch.parts), {"several_outputs": []})
+    batch = batch_of(x, has_types(model))
+    if not isinstance(x, Mapping) and len(batch.inputs) > 1:
         raise Error("a model of transformers takes a dict of inputs, not several tensors")
-    kind = _Logits if parts_of(x, has_types(model))[1] is None else _MaskedLogits
-    return _whole(model, kind, {"input_name": _name_of(x) if isinstance(x, Mapping) else name})
+    names = tuple(_names_of(x)) if isinstance(x, Mapping) else (name,)
+    return _whole(model, _Logits, len(batch.parts), {"input_names": names})
 
 
-def _whole(model: nn.Module, kind: type, names: dict) -> nn.Module:
-    """The model with another forward, that of `kind`."""
+def _whole(model: nn.Module, kind: type, count: int, names: dict) -> nn.Module:
+    """The model with another forward, that of `kind`, of so many tensors."""
     if "forward" in vars(model):
         raise Error("the model has a forward of its own, in place of its class's, as hooks of other libraries give it")
-    names = {**names, "__module__": type(model).__module__}
+    given, space = ", ".join(f"input_{i}" for i in range(count)), {}
+    exec(f"def forward(self, {given}): return self._run({given})", space)  # torch.fx counts its arguments
+    names = {**names, "forward": space["forward"], "__module__": type(model).__module__}
     whole = nn.Module.__new__(type(type(model).__name__, (kind, type(model)), names))
     object.__setattr__(whole, "__dict__", model.__dict__)
     return whole

@@ -92,11 +92,19 @@ def _timm_attention(t: Any, m: nn.Module, x: Value, *more: Any, **kwargs: Any) -
 def _attention(t: Any, m: nn.MultiheadAttention, query: Value, key: Value, value: Value,
                key_padding_mask: Optional[Constant] = None, need_weights: bool = True, attn_mask: Optional[Constant] = None,
                average_attn_weights: bool = True, is_causal: bool = False) -> Value:
-    if not m.batch_first or m.in_proj_weight is None or m.bias_k is not None or m.add_zero_attn:
-        raise NotSupported("nn.MultiheadAttention needs batch_first=True, and keys and values as "
-                            "wide as queries, without bias_kv or zeros")
-    if key is not query or value is not query or need_weights:
-        raise NotSupported("nn.MultiheadAttention needs query, key and value to be the same tensor, and need_weights=False")
+    if m.in_proj_weight is None or m.bias_k is not None or m.add_zero_attn:
+        raise NotSupported("nn.MultiheadAttention needs keys and values as wide as queries, without bias_kv or zeros")
+    if t.node.args[1] is not t.node.args[2] if len(t.node.args) > 2 else t.node.kwargs["key"] is not t.node.kwargs["value"]:
+        raise NotSupported("nn.MultiheadAttention needs key and value to be the same tensor")
+    of = [*t.node.args[:2], t.node.kwargs.get("key")][:2]
+    qkv, rate = _constants(m, t, "in_proj_weight", "in_proj_bias"), m.dropout if m.training else 0.0
+    if not m.batch_first:
+        query, key = map(t.samples_first, (query, key))
+    if of[0] is not of[1]:
+        if attn_mask is not None or key_padding_mask is not None:
+            raise NotSupported("a mask in attention to other rows")
+        y = t.attention_to(query, key, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, rate)
+        return y if m.batch_first else t.rows_first(y)
     causal = masked = False
     for mask, of_keys in ((attn_mask, False), (key_padding_mask, True)):
         if mask is not None:
@@ -104,9 +112,8 @@ def _attention(t: Any, m: nn.MultiheadAttention, query: Value, key: Value, value
             seen = seen[:, None, None] if of_keys else seen
             causal = t.hides(dataclasses.replace(mask, value=seen), query.size(query.rows)) or causal
             masked = masked or mask.mask
-    qkv = _constants(m, t, "in_proj_weight", "in_proj_bias")
-    return t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, m.dropout if m.training else 0.0,
-                       causal, masked)
+    y = t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, rate, causal, masked)
+    return y if m.batch_first else t.rows_first(y)
 
 
 def _timm_drop_path(t: Any, m: nn.Module, x: Value) -> Value:

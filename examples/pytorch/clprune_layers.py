@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from clprune_made import Maker
-from clprune_program import FLOATS, Axis, Extent, Layer, Param, Program
+from clprune_program import FLOATS, INPUTS, Axis, Extent, Layer, Param, Places, Program
 from clprune_views import Constant, NotSupported, Order, Scores, Value, View, arranged, settled, view_of
 
 __all__ = ["Layers"]
@@ -18,8 +18,9 @@ __all__ = ["Layers"]
 class Layers(fx.Interpreter, Maker):
     """A program that grows. node and result: the operation that is being noted, and what it gives."""
 
-    def __init__(self, model: nn.Module, traced: fx.GraphModule, mask: Optional[Tensor]) -> None:
+    def __init__(self, model: nn.Module, traced: fx.GraphModule, inputs: int, mask: Optional[Tensor]) -> None:
         super().__init__(traced)
+        self.inputs = inputs  # how many are left to come; then a mask may
         self.lengths = None if mask is None else mask.sum(1)
         self.masked = self.attentions = 0  # how many there are with the mask, and all
         self.written: Dict[int, Optional[fx.Node]] = {}  # memory of tensors that are changed in place; the write by index
@@ -28,7 +29,7 @@ class Layers(fx.Interpreter, Maker):
         self.noted: Dict[fx.Node, Any] = {}
         self.failed: List[str] = []
         self.stopped = False
-        self.names = {"pixels", "rows", "tokens"}  # those of inputs
+        self.names = {name + last for name in INPUTS for last in ("", *(f".{i}" for i in range(inputs)))}
         self.first: Dict[int, tuple] = {}  # of a parameter's id: the net's name, split, order
         self.state = set(model.state_dict())
         self.tensors = {**dict(model.named_buffers(remove_duplicate=False)),
@@ -38,6 +39,7 @@ class Layers(fx.Interpreter, Maker):
         self.batch = 0
         self.joined: Dict[tuple, int] = {}  # layers of an axis, and the layer that has them all
         self.ordered: Dict[tuple, int] = {}  # a layer and an order of its elements, and the layer that has it
+        self.repeated: Dict[int, tuple] = {}  # values that are a parameter for each sample, by the id of its tensor
         self.gathered: Dict[int, tuple] = {}  # values of elements in other places, by the id of these
         self.plain: Dict[fx.Node, Any] = {}  # results that are no tensors
         self.dropped: Dict[str, Any] = {}  # probabilities by the draw that drops some, as a tensor, or None inside a layer
@@ -47,7 +49,7 @@ class Layers(fx.Interpreter, Maker):
              momentum: float = 0.1) -> Value:
         self.program.layers.append(Layer(function, name, inputs, more, eps, momentum))
         value = Value(len(self.program.layers) - 1, tuple(axes), dict(sizes))
-        if function not in ("pixels", "rows", "tokens") and value.shape != tuple(self.result.shape[1:]):
+        if function not in INPUTS and value.shape != tuple(self.result.shape[1:]):
             raise NotSupported(f"its result is {tuple(self.result.shape)}, and {value.shape} a "
                                 "sample as a layer of a net")
         return value
@@ -190,7 +192,10 @@ class Layers(fx.Interpreter, Maker):
         return self._push("slice", (x.layer,), Axis.FEATURES, x.first, count) if x.picked else x.layer
 
     def _push(self, function: str, inputs: Tuple[int, ...], *more: Any) -> int:
-        self.program.layers.append(Layer(function, self._name(), inputs, more))
+        return self._push_named(function, self._name(), inputs, *more)
+
+    def _push_named(self, function: str, name: str, inputs: Tuple[int, ...], *more: Any) -> int:
+        self.program.layers.append(Layer(function, name, inputs, more))
         return len(self.program.layers) - 1
 
     def _use(self, x: Any, windows: bool = False) -> Value:
@@ -202,9 +207,35 @@ class Layers(fx.Interpreter, Maker):
             raise NotSupported("an operation on windows that is not one of each row")
         if isinstance(x, Value) and "C" not in x.sizes:
             raise NotSupported("an operation on the tokens other than an embedding")
+        if isinstance(x, Constant):
+            x = self._of_each_sample(x)
         if not isinstance(x, Value):
             raise NotSupported("an argument is a parameter or a number where a tensor is expected")
         return x if x.factor is None else self._affine(x.factor, None, x)
+
+    def _of_each_sample(self, x: Constant) -> Any:
+        """A parameter that all samples have, such as queries that are learnt, as a value: zeros, to which it is added."""
+        shape, floats = x.value.shape, [i for i, layer in enumerate(self.program.layers) if layer.function != "tokens"]
+        if not self._are_alike(x) or not floats or not self._parameters_of(x):
+            return x
+        if id(x.value) not in self.repeated:
+            zeros = Places(*shape[1:], Extent(0, 0), torch.full((shape[1] * shape[2],), -1, dtype=torch.int32))
+            value = Value(self._push("gather", (floats[-1],), zeros), ("T", "C"), {"T": shape[1], "C": shape[2]})
+            result, self.result = self.result, x.value
+            try:
+                self.repeated[id(x.value)] = self._positions(value, self.of_one(x)), x.value
+            finally:
+                self.result = result
+        return self.repeated[id(x.value)][0]
+
+    def _are_alike(self, x: Constant) -> bool:
+        return x.value.dim() == 3 and x.value.shape[0] == self.batch and bool((x.value == x.value[:1]).all())
+
+    def of_one(self, x: Any) -> Any:
+        """What a tensor with changes has of the first sample, if all have the same."""
+        if not isinstance(x, Constant) or not x.then or not self._are_alike(x):
+            return x
+        return dataclasses.replace(x, value=x.value[:1], then=(*x.then, ("narrow", (0, 0, 1))))
 
     def _affine(self, alpha: Optional[Constant], beta: Optional[Constant], x: Value) -> Value:
         plain = dataclasses.replace(x, factor=None)

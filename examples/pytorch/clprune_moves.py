@@ -89,6 +89,8 @@ class Moves(Products):
         """What an operation makes of its one value, if it only moves elements; else None."""
         values = [i for i in n.all_input_nodes if not isinstance(self.noted.get(i), Constant) and i in self.noted]
         constants = [self.noted[i] for i in n.all_input_nodes if isinstance(self.noted.get(i), Constant)]
+        if len(values) == 1 and isinstance(self.env[values[0]], tuple):  # of an attention module
+            return self.noted[values[0]]
         if self.drew or len(values) != 1 or self.changed not in ([], values) or any(
                 c.mask or self._parameters_of(c) or c.name in self.named for c in constants):
             return None

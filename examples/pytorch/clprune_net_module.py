@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from clprune_functions import Once
-from clprune_inputs import Input, check_inputs, parts_of, split
+from clprune_inputs import Batch, Input, batch_of, split
 from clprune_library import Error, Keep
 from clprune_net import Net, _uncompiled, changes, structure_of
 from clprune_program import check_read
@@ -21,35 +21,37 @@ __all__ = ["NetModule"]
 
 
 class NetFunction(Once):
-    """y = net(x). What the backward pass reads is in the net, which keeps one pass: if another came
-    since, this one runs again."""
+    """y = net(inputs). What the backward pass reads is in the net, which keeps one pass: if another came
+    since, this one runs again. parts: the inputs, the mask or None, and the parameters."""
 
     advice = "train the model itself for them"
 
     @staticmethod
-    def forward(ctx, x: Tensor, mask: Optional[Tensor], module: "NetModule", seed: int, *tensors: Tensor):
-        ctx.module, ctx.seed = module, seed
+    def forward(ctx, module: "NetModule", seed: int, inputs: int, *parts: Optional[Tensor]):
+        ctx.module, ctx.seed, ctx.inputs = module, seed, inputs
         with module.net._lock:
-            y = module._run(x, mask, tensors, seed, True)
+            y = module._run(Batch(parts[:inputs], parts[inputs]), parts[inputs + 1:], seed, True)
             ctx.mine = module.net._current
-        ctx.save_for_backward(x, mask, *tensors)
+        ctx.save_for_backward(*parts)
         return y
 
     @staticmethod
     def backward(ctx, dy: Tensor):
         if is_batched(dy):
             raise Error("a net has no batched gradients (is_grads_batched, vectorize=True)")
-        net, names = ctx.module.net, ctx.module._names()
-        needed = {name for name, need in zip(names, ctx.needs_input_grad[4:]) if need}
+        net, names, inputs = ctx.module.net, ctx.module._names(), ctx.inputs
+        needs = ctx.needs_input_grad[3:]
+        needed = {name for name, need in zip(names, needs[inputs + 1:]) if need}
         with net._lock:
             if net._current is None or net._current is not ctx.mine:
-                x, mask, *tensors = ctx.saved_tensors
-                ctx.module._run(x, mask, tensors, ctx.seed, False)
+                parts = ctx.saved_tensors
+                ctx.module._run(Batch(parts[:inputs], parts[inputs]), parts[inputs + 1:], ctx.seed, False)
             grads: Dict[str, Tensor] = {}
             net._run_backward(dy, net._reader(grads, needed.__contains__), False)
+            found = list(net.input_grads)
         for name in sorted(needed - set(grads)):
             raise Error(f"{name} was frozen when the NetModule was made of the model; make a new one")
-        return None, None, None, None, *map(grads.get, names)
+        return None, None, None, *(grad if need else None for grad, need in zip(found, needs)), None, *map(grads.get, names)
 
 
 class NetModule(nn.Module):
@@ -63,7 +65,7 @@ class NetModule(nn.Module):
     Parameters, buffers and their names are the model's own, so any loss and optimizer, clipping,
     schedules, accumulation, state_dict, hooks of parameters, deepcopy, pickle and DDP work as for the
     model. module.net is the Net. In eval() the model's own code runs, and so it does, with a warning,
-    where a net cannot: where the input needs a gradient, and in transformations of torch.func.
+    where a net cannot: where an input needs a gradient, unless `input_grads` is set, and in transformations of torch.func.
 
     The net keeps one pass. If another pass came before the backward pass, as with two inputs of one
     loss, the first runs again, with the same draws. Seeds come from PyTorch's generator. An Error:
@@ -73,17 +75,17 @@ class NetModule(nn.Module):
 
     def __init__(self, model: nn.Module, example: Input, *, keep: Union[str, Keep] = "compact",
                  bits: int = 4, extra_work: int = 0, store: str = "fp32",
-                 rules: Sequence[Tuple[str, Optional[Keep]]] = (), device: Optional[str] = None,
+                 rules: Sequence[Tuple[str, Optional[Keep]]] = (), input_grads: bool = False, device: Optional[str] = None,
                  precision: Optional[str] = None) -> None:
         super().__init__()
         if not isinstance(example, (Tensor, tuple, list)):
             raise ValueError("the example is no tensor, and no pair of one and a mask")
         net = Net(model, example, keep=keep, bits=bits, extra_work=extra_work, store=store, rules=rules,
-                  loss=None, optimizer=None, device=device, precision=precision)
+                  loss=None, optimizer=None, input_grads=input_grads, device=device, precision=precision)
         self.__dict__.update(
             _parameters=model._parameters, _buffers=model._buffers, _modules=model._modules,
             _non_persistent_buffers_set=model._non_persistent_buffers_set, training=model.training,
-            _own=model, _net=net, _parts=(net._program, parts_of(example)[0].shape[0], net._how),
+            _own=model, _net=net, _parts=(net._program, batch_of(example).inputs[0].shape[0], net._how),
             _structure=structure_of(model, False), _told=set(), _lock=threading.RLock())
 
     @property
@@ -121,15 +123,14 @@ class NetModule(nn.Module):
         if not isinstance(x, Tensor) or named or not program.inputs and len(mask) > 1:
             raise ValueError("a NetModule takes the input in training, and perhaps a mask, or several inputs, in this order")
         self._check()
-        if program.inputs:
-            check_inputs((x, *mask), program.inputs)
-            x, mask = parts_of((x, *mask))[0], ()
+        batch = self.net._batch_of((x, *mask) if mask else x)
         seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_())
         tensors = self._tensors()
         for param in self._parts[0].params:
             if param.made is not None:
                 tensors[param.key] = param.made.value(tensors).reshape(param.shape)
-        y = NetFunction.apply(x, *(mask or (None,)), self, seed, *(tensors[name] for name in self._names()))
+        y = NetFunction.apply(self, seed, len(batch.inputs), *batch.inputs, batch.mask,
+                              *(tensors[name] for name in self._names()))
         key = program.key
         return {key: y} if key else y if program.outputs is None else split(y, program.outputs)
 
@@ -140,12 +141,12 @@ class NetModule(nn.Module):
         return {**dict(self._own.named_buffers(remove_duplicate=False)),
                 **dict(self._own.named_parameters(remove_duplicate=False))}
 
-    def _run(self, x: Tensor, mask: Optional[Tensor], parameters: Sequence[Tensor], seed: int, first: bool) -> Tensor:
+    def _run(self, batch: Batch, parameters: Sequence[Tensor], seed: int, first: bool) -> Tensor:
         """A forward pass in training; the first one moves running statistics."""
         net, tensors = self.net, self._tensors()
         check_read(net._program, tensors)
         net._write_values({**tensors, **dict(zip(self._names(), parameters))})
-        y = net._run_joined(x, mask, seed).to(x.device)
+        y = net._run_forward(batch, seed).to(batch.inputs[0].device)
         if first:
             first = len(net._program.params)
             for param, mat in net._run.params[first:first + len(net._program.states)]:
@@ -160,8 +161,8 @@ class NetModule(nn.Module):
         reason = None
         if transformed() or getattr(forward_ad, "_current_level", -1) >= 0:
             reason = "nets have no transformations of torch.func"
-        elif isinstance(x, Tensor) and x.requires_grad and torch.is_grad_enabled():
-            reason = "the input needs a gradient, which nets do not compute"
+        elif isinstance(x, Tensor) and x.requires_grad and torch.is_grad_enabled() and not self._parts[2]["input_grads"]:
+            reason = "the input needs a gradient, which takes input_grads=True"
         if reason is not None and reason not in self._told:
             self._told.add(reason)
             warnings.warn(f"clprune: {reason}; PyTorch's own code runs")

@@ -9,7 +9,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 from torch import nn
 
-from clprune_inputs import Input, parts_of
+from clprune_inputs import Input, batch_of
 from clprune_library import Keep, _library, _number
 from clprune_net import _FUNCTIONS_OF_NETS, CATEGORIES, PRECISIONS, Net, _dry_run, _Options, _settings_of, traced
 
@@ -59,7 +59,7 @@ def plan(model: nn.Module, example: Input, ways: Sequence[Tuple[Union[str, Keep]
     how = {**usual, **how}
     _library().declare(_FUNCTIONS_OF_NETS)
     program, rows = traced(model, example)[1], []
-    batch = parts_of(example)[0].shape[0] if batch is None else batch
+    batch = batch_of(example).inputs[0].shape[0] if batch is None else batch
     options = _Options(precision=_number(PRECISIONS, "precision", how["precision"]) if how["precision"] else 0)
     for keep, extra_work in ways:
         settings = _settings_of(batch, {**how, "keep": keep, "extra_work": extra_work})

@@ -13,9 +13,10 @@ from clprune_library import Error
 from clprune_made import Made
 from clprune_views import Bias, Value, View
 
-__all__ = ["Attention", "Axis", "Conv", "Extent", "FLOATS", "Failed", "Layer", "Param", "Parts", "Places", "Pool", "Product",
-           "Program", "Stacked", "check_read", "needed", "pair"]
+__all__ = ["Attention", "Axis", "Conv", "Extent", "FLOATS", "INPUTS", "Failed", "Layer", "Param", "Parts", "Places", "Pool",
+           "Product", "Program", "Stacked", "check_read", "needed", "pair"]
 
+INPUTS = ("pixels", "rows", "tokens")  # the functions of inputs' layers
 FLOATS = {"dtype": torch.float32, "device": "cpu"}
 
 
@@ -150,9 +151,9 @@ class Program:
     pads_positions: bool = False  # and that shift the positions of others
     output: Optional[Value] = None
     key: Optional[str] = None  # that the output has in the model's, a dict
-    inputs: List[Tuple[int, ...]] = dataclasses.field(default_factory=list)  # shapes of samples of several, side by side
+    inputs: List[Tuple[int, ...]] = dataclasses.field(default_factory=list)  # shapes of samples of several
     outputs: Any = None  # the same of several outputs (clprune_inputs.join)
-    lengths: bool = False  # a second input is the mask of samples' lengths
+    lengths: bool = False  # the last input is the mask of samples' lengths
     token_types: bool = False  # a model of transformers with a table of them
     read: Dict[str, Tensor] = dataclasses.field(default_factory=dict)  # buffers of its state that layers have as numbers
     padding_counts: bool = True  # outputs depend on rows behind the length of their sample

@@ -20,7 +20,7 @@ from clprune_images import Images
 from clprune_known import known
 from clprune_library import Error
 from clprune_moves import Moved, Moves
-from clprune_program import FLOATS, Axis, Extent, Failed, Layer, Param, Parts, Pool, Program, Stacked, needed
+from clprune_program import FLOATS, INPUTS, Axis, Extent, Failed, Layer, Param, Parts, Pool, Program, Stacked, needed
 from clprune_views import Constant, Cut, NotSupported, Order, Scores, Value, View, first_part, permuted, picked, reshaped
 
 __all__ = ["trace"]
@@ -70,7 +70,8 @@ class _Tracer(Images, Attentions, Moves):
     def _note(self, n: fx.Node, result: Any) -> Any:
         args, kwargs = fx.node.map_arg((n.args, n.kwargs), self._argument)
         if n.op == "placeholder":
-            return Constant(None, result, mask=True) if self.program.layers else self._input(n, result)
+            self.inputs -= 1
+            return self._input(n, result) if self.inputs >= 0 else Constant(None, result, mask=True)
         if n.op == "get_attr":
             memory = result.untyped_storage().data_ptr() if isinstance(result, Tensor) else None
             if memory in self.written:
@@ -126,9 +127,36 @@ class _Tracer(Images, Attentions, Moves):
         except NotSupported:
             self.attentions, self.masked = before
             value = None if moved else self.moved_by(n)
+            value = self._of_rows(n) if value is None else value
             if value is None:
                 raise
             return value
+
+    def _of_rows(self, n: fx.Node) -> Optional[Moved]:
+        """An operation on the features of each row, of tensors in (T, N, C); None if it is not."""
+        module = self.fetch_attr(str(n.target)) if n.op == "call_module" else None
+        if not (n.target in _OF_ROWS if module is None else isinstance(module, _ROWS)) or self.result.dim() != 3:
+            return None
+
+        result, self.result = self.result, self.result.transpose(0, 1)
+        try:
+            args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda i: self.of_one(self.samples_first(self._argument(i))))
+            return self.rows_first(self._handler(n)(*args, **kwargs))
+        except NotSupported:  # the first reason tells more
+            return None
+        finally:
+            self.result = result
+
+    def samples_first(self, x: Any) -> Any:
+        """A tensor of (T, N, C) as one of (N, T, C)."""
+        if isinstance(x, Constant) and x.value.dim() == 3:
+            return dataclasses.replace(x, value=x.value.transpose(0, 1), then=(*x.then, ("transpose", (0, 1))))
+        if not isinstance(x, (Moved, Value, View)):
+            return x
+        return self.placed(self._changed(x, lambda places: places.transpose(0, 1)), 2)
+
+    def rows_first(self, x: Value) -> Moved:
+        return self._changed(x, lambda places: places.transpose(0, 1))
 
     def _constant(self, n: fx.Node, given: List[Any], args: tuple, kwargs: Dict[str, Any], result: Tensor) -> Constant:
         """What an operation without values of the net gives."""
@@ -1147,6 +1175,9 @@ _METHODS: Dict[str, Callable[..., Value]] = {
 _IN_OTHERS = {"erf": "GELU, x / 2 * (1 + erf(x / sqrt(2)))",
               **dict.fromkeys(("norm", "norms_mean"), "norm / (mean of the norms + eps), as in GRN")}
 
+_OF_ROWS = {F.linear, F.layer_norm, F.dropout, F.relu, F.gelu, F.silu, torch.relu, torch.tanh, torch.add, operator.add}
+_ROWS = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Dropout, nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh)
+
 _IN_PARTS = (_Tracer.split, _Tracer.unbind, _Tracer.rotary, _Tracer.max)  # whose result is several tensors
 
 
@@ -1164,9 +1195,9 @@ def _listed(n: fx.Node) -> Optional[Callable[..., Value]]:
     return (_METHODS if n.op == "call_method" else _FUNCTIONS).get(n.target)
 
 
-def trace(model: nn.Module, example: Tensor, mask: Optional[Tensor] = None) -> Program:
+def trace(model: nn.Module, example: Sequence[Tensor], mask: Optional[Tensor] = None) -> Program:
     """The program of a model. The model is as before: its modes, its running statistics. mask: the example's of lengths, if the
-    model's second input is one; the trace makes others of its type, in which each length is another."""
+    model's last input is one; the trace makes others of its type, in which each length is another."""
     if int(torch.__version__.split(".")[0]) < 2:
         raise Error(f"clprune.Net needs PyTorch 2.0 or later, this is {torch.__version__}")
     for kind, attribute in (("DataParallel", "module"), ("OptimizedModule", "_orig_mod")):
@@ -1178,9 +1209,8 @@ def trace(model: nn.Module, example: Tensor, mask: Optional[Tensor] = None) -> P
     # with gradients, as in training, for which code may ask; but nothing is kept for a backward pass
     nothing = torch.autograd.graph.saved_tensors_hooks(lambda tensor: None, lambda none: none)
     with _TRACING, unchanged(model), torch.enable_grad(), nothing, torch.random.fork_rng(devices=[]):
-        traced = graph_of(model.train(), _inputs(example, mask, 2), known)
-        program = _program_of(model, traced, *_inputs(example, mask, 2))
-        other = _program_of(model, traced, *_inputs(example, mask, 3))
+        traced = graph_of(model.train(), (*_samples(example, 2), *_masks(mask, 2)), known)
+        program, other = (_program_of(model, traced, _samples(example, n), *_masks(mask, n)) for n in (2, 3))
         program.padding_counts = _padding_counts(program)
         program.sources = _sources(model, program)
     if program.layers != other.layers or program.ties != other.ties or not _same_made(model, program, other):
@@ -1188,13 +1218,16 @@ def trace(model: nn.Module, example: Tensor, mask: Optional[Tensor] = None) -> P
     return program
 
 
-def _inputs(example: Tensor, mask: Optional[Tensor], samples: int) -> Tuple[Tensor, ...]:
-    x = example[torch.arange(samples) % example.shape[0]]
+def _samples(example: Sequence[Tensor], samples: int) -> List[Tensor]:
+    return [x[torch.arange(samples) % x.shape[0]] for x in example]
+
+
+def _masks(mask: Optional[Tensor], samples: int) -> List[Tensor]:
     if mask is None:
-        return x,
+        return []
     rows = mask.shape[1]
     lengths = torch.tensor([rows, 1, max(1, rows // 2)])[:samples]
-    return x, (torch.arange(rows) < lengths[:, None]).to(mask.dtype)
+    return [(torch.arange(rows) < lengths[:, None]).to(mask.dtype)]
 
 
 def _same_made(model: nn.Module, *programs: Program) -> bool:
@@ -1232,20 +1265,23 @@ def _padding_counts(program: Program) -> bool:
     return counts[program.output.layer]
 
 
-def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, *mask: Tensor) -> Program:
-    tracer = _Tracer(model, traced, *mask or [None])
+def _program_of(model: nn.Module, traced: fx.GraphModule, example: Sequence[Tensor], *mask: Tensor) -> Program:
+    tracer = _Tracer(model, traced, len(example), *mask or [None])
     try:
-        tracer.run(example, *mask)
+        tracer.run(*example, *mask)
     except Exception as error:  # of the model's own code
-        raise fails(example.shape[0], error) from error
+        raise fails(example[0].shape[0], error) from error
     if tracer.stopped:
         more = [f"and {len(tracer.failed) - 10} more"] if len(tracer.failed) > 10 else []
         raise Error("\n    ".join(["the model cannot be converted:", *tracer.failed[:10], *more]))
     if mask and not 0 < tracer.masked == tracer.attentions:
-        raise Error(f"of {tracer.attentions} layers of attention {tracer.masked} have the mask of lengths, the model's second "
+        raise Error(f"of {tracer.attentions} layers of attention {tracer.masked} have the mask of lengths, the model's last "
                     "input; expected all")
     tracer.program.lengths = bool(mask)
     program = needed(tracer.program)
+    read = sum(layer.function in INPUTS for layer in program.layers)
+    if read != len(example):
+        raise Error(f"the output depends on {read} of the model's {len(example)} inputs")
     for layer in program.layers:
         if layer.function in _IN_OTHERS:
             raise Error(f"the model cannot be converted:\n    {layer.name}: {layer.function} is supported in "

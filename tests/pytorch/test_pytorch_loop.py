@@ -547,7 +547,7 @@ class Modules(Case):
         self.assert_state(module.state_dict(), model.state_dict(), 1e-3)
 
     def test_an_adversarial_pair(self):
-        """The generator is a net, and so is the discriminator where its input needs no gradient."""
+        """Generator and discriminator are nets, of which the latter gives its input a gradient, if asked to."""
         def loop(generator, judge, x):
             first = torch.optim.SGD(generator.parameters(), 0.05)
             second = torch.optim.SGD(judge.parameters(), 0.05)
@@ -563,12 +563,48 @@ class Modules(Case):
         pair = [nn.Sequential(nn.Linear(16, 24), nn.ReLU(), nn.Linear(24, 16)),
                 nn.Sequential(nn.Linear(16, 24), nn.GELU(), nn.Linear(24, 1))]
         x = torch.randn(6, 16)
-        nets = [clprune.NetModule(copy.deepcopy(model), x, keep="exact") for model in pair]
+        start = copy.deepcopy(pair)
         loop(*pair, x)
-        with self.assertWarnsRegex(UserWarning, "the input needs a gradient.*PyTorch's own code runs"):
-            loop(*nets, x)
-        for net, model in zip(nets, pair):
-            self.assert_state(net.state_dict(), model.state_dict(), 1e-3)
+        for asked in False, True:
+            nets = [clprune.NetModule(copy.deepcopy(model), x, keep="exact", input_grads=asked) for model in start]
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                loop(*nets, x)
+            self.assertEqual(any("the input needs a gradient" in str(warning.message) for warning in told), not asked)
+            for net, model in zip(nets, pair):
+                self.assert_state(net.state_dict(), model.state_dict(), 1e-3)
+
+    def test_gradients_by_inputs(self):
+        """Of images in both orders, rows and a row, beside tokens; copies, and passes that run again, have them, too."""
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.rows, self.row = nn.Conv2d(3, 8, 3, 2, 1), nn.Linear(4, 8), nn.Linear(5, 8)
+                self.words, self.head = nn.Embedding(30, 8), nn.Linear(8, CLASSES)
+
+            def forward(self, images, words, rows, row):
+                x = self.conv(images).relu().mean((2, 3)) * torch.sigmoid(self.row(row))
+                return self.head(x + self.rows(rows).tanh().mean(1) + self.words(words).mean(1))
+
+        model = Model()
+        x = [torch.randn(5, 3, 8, 6), torch.randint(30, (5, 7)), torch.randn(5, 6, 4), torch.randn(5, 5)]
+        net = clprune.Net(model, tuple(x), keep="exact", loss=None, optimizer=None, input_grads=True)
+        module = clprune.NetModule(model, tuple(x), keep="exact", input_grads=True)
+        for last in False, True:
+            x[0] = x[0].to(memory_format=torch.channels_last if last else torch.contiguous_format)
+            found = []
+            for run in model, module, copy.deepcopy(module):
+                leaves = [part.detach().clone().requires_grad_(part.is_floating_point()) for part in x]
+                run.zero_grad()
+                y = run(*leaves)
+                run(*(part.flip(0) for part in x))
+                y.square().sum().backward()
+                found.append({str(i): leaf.grad for i, leaf in enumerate(leaves) if leaf.grad is not None})
+            y = net.forward(tuple(x))
+            net.backward(2 * y)
+            found.append({str(i): grad for i, grad in enumerate(net.input_grads) if grad is not None})
+            for other in found[1:]:
+                self.assert_state(other, found[0], 1e-5)
 
     def test_penalties_on_gradients_of_the_input(self):
         model = vectors_net()

@@ -1482,9 +1482,11 @@ class Values(Case):
         self.assertLess(abs(loss - want), 1e-5)
         net = clprune.Net(transformers.BertForSequenceClassification(bert), batch)
         for more, text in ((dict(labels=y), "the batch has labels"), (dict(token_type_ids=mask), "has token_type_ids"),
-                           (dict(pixel_values=ids), "expected one of input_ids, pixel_values")):
+                           (dict(decoder_input_ids=ids), "the inputs are of .*9,.*9,.*, expected one tensor")):
             with self.assertRaisesRegex(ValueError, text):
                 net.step({**batch, **more}, y)
+        with self.assertRaisesRegex(ValueError, "the batch has attention_mask; expected one or more of input_ids, pixel_values"):
+            net.step({"attention_mask": mask}, y)
         with self.assertRaisesRegex(clprune.Error, "without logits"):
             clprune.Net(transformers.BertModel(bert), batch)
         with self.assertRaisesRegex(ValueError, "the example is no tensor"):
@@ -1635,14 +1637,150 @@ class Values(Case):
             net.backward(dy[0])
         with self.assertRaisesRegex(clprune.Error, "returns several tensors, which have no cross_entropy"):
             clprune.Net(model, x)
-        with self.assertRaisesRegex(ValueError, "torch.int64 of .4, 7."):
-            clprune.Net(model, (x[0], torch.zeros(4, 7).long(), x[1]))
+        with self.assertRaisesRegex(ValueError, "torch.int64 of .4, 7, 1."):
+            clprune.Net(model, (x[0], torch.zeros(4, 7, 1).long(), x[1]))
+        unread = Traps().module(lambda m, x, y: m.fc(x), fc=nn.Linear(5, 4))
+        with self.assertRaisesRegex(clprune.Error, "depends on 1 of the model's 2 inputs"):
+            clprune.Net(unread, (x[1], torch.zeros(4, 3)))
         pair = Traps().module(lambda m, x, y: m.fc(x.mean((2, 3)) + y), fc=nn.Linear(3, CLASSES))  # no mask of 3 rows
         given = torch.randn(4, 3, 5, 5), torch.randn(4, 3)
         torch.testing.assert_close(clprune.Net(pair, given)(given), pair(*given), rtol=1e-5, atol=1e-6)
         mixed = Traps().module(lambda m, x: (m.fc(x), 3), fc=nn.Linear(5, 4))
         with self.assertRaisesRegex(clprune.Error, "returns a int among its outputs"):
             clprune.Net(mixed, x[1], loss=None)
+
+    def test_images_and_texts(self):
+        """Two towers, and a loss that compares all samples, as CLIP's; and pairs of texts."""
+        class Towers(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.left, self.right = nn.Conv2d(3, 8, 3, 2, 1), nn.Linear(8, 6), nn.Linear(8, 6)
+                self.words, self.core = nn.Embedding(30, 8), nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)
+
+            def forward(self, images, words):
+                a, b = self.left(self.conv(images).relu().mean((2, 3))), self.right(self.core(self.words(words)).mean(1))
+                return F.normalize(a, dim=1), F.normalize(b, dim=1)
+
+        def loss(out, y):
+            products = 3 * out[0] @ out[1].t()
+            return (F.cross_entropy(products, y) + F.cross_entropy(products.t(), y)) / 2
+
+        model, x, y = Towers(), (torch.randn(6, 3, 8, 8), torch.randint(30, (6, 5))), torch.arange(6)
+        for keep, bound in (("dense", 1e-5), ("exact", 1e-5), ("compact", 0.1), ("least", 0.2)):
+            net, double = clprune.Net(model, x, keep=keep, bits=8, loss=loss), copy.deepcopy(model).double()
+            got, grads = net.gradients(x, y)
+            want = loss(double(x[0].double(), x[1]), y)
+            want.backward()
+            self.assertLess(abs(got - want.item()), 1e-5)
+            self.assert_grads(grads, {name: p.grad for name, p in double.named_parameters()}, bound)
+            before = [net.step(x, y) for _ in range(10)]
+            self.assertLess(before[-1], before[0])
+            net.close()
+        pair = Traps().module(lambda m, a, b: m.fc(m.words(a).mean(1) * m.words(b).mean(1)), fc=nn.Linear(8, CLASSES),
+                              words=nn.Embedding(30, 8))
+        x = torch.randint(30, (6, 5)), torch.randint(30, (6, 5))
+        torch.testing.assert_close(clprune.Net(pair, x)(x), pair(*x), rtol=1e-5, atol=1e-6)
+
+    def test_modules_of_transformers(self):
+        """nn.Transformer and its parts, causal and with masks of lengths, in both orders of samples and rows."""
+        def hides(x):
+            return nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+
+        def encoder(batch_first, first=False, function="relu"):
+            layer = nn.TransformerEncoderLayer(16, 4, 24, 0.0, function, batch_first=batch_first, norm_first=first)
+            return nn.TransformerEncoder(layer, 2, nn.LayerNorm(16) if first else None, enable_nested_tensor=batch_first)
+
+        def turned(m, x, *others, **named):
+            if m.core.layers[0].self_attn.batch_first if hasattr(m.core, "layers") else m.core.batch_first:
+                return m.core(x, *others, **named)
+            return m.core(x.transpose(0, 1), *(y.transpose(0, 1) for y in others), **named).transpose(0, 1)
+
+        words, mask = torch.randint(1, 30, (4, 7)), (torch.arange(7) < torch.tensor([7, 3, 5, 1])[:, None]).long()
+        for batch_first in True, False:
+            cases = [
+                (encoder(batch_first), lambda m, x: turned(m, m.words(x)), words),
+                (encoder(batch_first, True, "gelu"), lambda m, x: turned(m, m.words(x), mask=hides(x), is_causal=True), words),
+                (encoder(batch_first), lambda m, x, mask: turned(m, m.words(x), src_key_padding_mask=mask == 0), (words, mask)),
+                (nn.Transformer(16, 4, 1, 2, 24, 0.0, batch_first=batch_first),
+                 lambda m, x, y: turned(m, m.words(x), m.words(y), tgt_mask=hides(y)), (words, torch.randint(2, 30, (4, 6)))),
+                (nn.MultiheadAttention(16, 4, batch_first=True), lambda m, x: m.core(*[m.words(x)] * 3)[0], words)]
+            for i, (core, code, x) in enumerate(cases):
+                with self.subTest(case=i, batch_first=batch_first):
+                    one, two = (lambda m, x: m.head(code(m, x))), (lambda m, x, y: m.head(code(m, x, y)))
+                    model = Traps().module(two if isinstance(x, tuple) else one, core=core, words=nn.Embedding(30, 16),
+                                           head=nn.Linear(16, CLASSES))
+                    net = clprune.Net(model, x, keep="exact")
+                    x = x if isinstance(x, tuple) else (x,)
+                    y = torch.randint(CLASSES, (4, x[-1].shape[1]))
+                    if i == 2:
+                        y = torch.where(mask == 0, -100, y)
+                    got, grads = net.gradients(x if len(x) > 1 else x[0], y)
+                    double = copy.deepcopy(model).double().train()
+                    want = F.cross_entropy(double(*x).transpose(1, 2), y)
+                    want.backward()
+                    self.assertLess(abs(got - want.item()), 1e-5)
+                    self.assert_grads(grads, {name: p.grad for name, p in double.named_parameters()}, 1e-5)
+                    net.close()
+
+    def test_learnt_queries(self):
+        """Attention of rows that are parameters, as in DETR, in both orders."""
+        class Detr(nn.Module):
+            def __init__(self, batch_first):
+                super().__init__()
+                self.stem, self.core = nn.Conv2d(3, 16, 3, 2, 1), nn.Transformer(16, 4, 1, 1, 24, 0.0, batch_first=batch_first)
+                self.queries, self.places = nn.Parameter(torch.rand(6, 16)), nn.Parameter(torch.rand(16, 16))
+                self.classes, self.boxes, self.first = nn.Linear(16, 5), nn.Linear(16, 4), batch_first
+
+            def forward(self, x):
+                x = self.stem(x).flatten(2)
+                if self.first:
+                    y = self.core(x.transpose(1, 2) + self.places, self.queries.expand(x.shape[0], -1, -1))
+                else:
+                    y = self.core(x.permute(2, 0, 1) + self.places[:, None], self.queries[:, None].repeat(1, x.shape[0], 1))
+                    y = y.transpose(0, 1)
+                return self.classes(y), self.boxes(y).sigmoid()
+
+        def loss(out, _):
+            return out[0].square().mean() + out[1].mean()
+
+        for batch_first in True, False:
+            model, x = Detr(batch_first), torch.randn(4, 3, 8, 8)
+            net, double = clprune.Net(model, x, keep="exact", loss=loss), copy.deepcopy(model).double()
+            got, grads = net.gradients(x, None)
+            want = loss(double(x.double()), None)
+            want.backward()
+            self.assertLess(abs(got - want.item()), 1e-5)
+            self.assert_grads(grads, {name: p.grad for name, p in double.named_parameters()}, 1e-5)
+            net.close()
+
+    def test_encoders_with_decoders(self):
+        try:
+            import transformers
+        except ImportError:
+            self.skipTest("transformers is not installed")
+        small = dict(vocab_size=60, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+                     decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=16, dropout=0.0, attention_dropout=0.0,
+                     pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, forced_eos_token_id=2)
+        models = {
+            "T5ForConditionalGeneration": transformers.T5Config(
+                vocab_size=60, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, dropout_rate=0.0, decoder_start_token_id=0),
+            "BartForConditionalGeneration": transformers.BartConfig(**small),
+            "WhisperForConditionalGeneration": transformers.WhisperConfig(
+                **{**small, "num_mel_bins": 8, "max_source_positions": 12, "max_target_positions": 16})}
+        for name, config in models.items():
+            with self.subTest(name):
+                model = getattr(transformers, name)(config)
+                x = {"decoder_input_ids": torch.randint(3, 60, (3, 7))}
+                x.update(dict(input_features=torch.randn(3, 8, 24)) if "Whisper" in name else
+                         dict(input_ids=torch.randint(3, 60, (3, 9))))
+                y = torch.randint(3, 60, (3, 7))
+                net = clprune.Net(model, x, keep="exact")
+                got, grads = net.gradients(x, y)
+                want = F.cross_entropy(model.train()(**x).logits.transpose(1, 2), y)
+                want.backward()
+                self.assertLess(abs(got - want.item()), 1e-5)
+                self.assert_grads(grads, {n: p.grad for n, p in model.named_parameters() if n in grads}, 2e-5)
+                net.close()
 
     def test_several_outputs_with_a_mask(self):
         class Model(Attends):
@@ -1913,13 +2051,11 @@ class Traps(Case):
         fc = nn.Linear(48, CLASSES)
         self.refused(self.module(lambda m, x: m.fc(x.flatten(1)) + m.fc(
             x.permute(0, 2, 3, 1).flatten(1)), fc=fc), torch.randn(4, 3, 4, 4), "fc.weight has two uses")
-        self.refused(self.module(
+        self.same(self.module(
             lambda m, x: m.fc(m.a(x).flatten(1) + m.b(x).flatten(1)), fc=nn.Linear(16, CLASSES),
-            a=nn.Conv2d(3, 4, 2, stride=2), b=nn.Conv2d(3, 2, (2, 1), stride=(2, 1))),
-            torch.randn(4, 3, 4, 4), "laid out differently")
-        self.refused(self.module(
-            lambda m, x: m.n(x.flatten(1).relu().reshape(-1, 4, 8)).mean(1), n=nn.LayerNorm(8)),
-            torch.randn(4, 4, 8), "cannot be split again")
+            a=nn.Conv2d(3, 4, 2, stride=2), b=nn.Conv2d(3, 2, (2, 1), stride=(2, 1))), torch.randn(4, 3, 4, 4))
+        self.same(self.module(lambda m, x: m.fc(m.n(x.flatten(1).relu().reshape(-1, 4, 8)).mean(1)), n=nn.LayerNorm(8),
+                              fc=nn.Linear(8, CLASSES)), torch.randn(4, 4, 8))
 
     def test_what_depends_on_the_batch(self):
         fc = nn.Linear(8, CLASSES)
@@ -2068,9 +2204,8 @@ class Traps(Case):
         for forward, data, text, modules in (
                 (written, rows, "computed from others", parts),
                 (in_place_twice, rows, "changed in place", parts),
-                (input_written, rows, "a write by index of what is computed from the input", parts),
+                (input_written, rows, "a write by index of others than tensors of the model's operations", parts),
                 (scaled, x, "computed from others", parts),
-                (lambda m, x: x + m.a, x, "computed from others", {"a": torch.zeros(8, requires_grad=True)}),
                 (attended(lambda t: F.dropout(t, 0.5)), rows, "random numbers", {"table": zeros(25, 1)}),
                 (lambda m, x: x + F.dropout(m.a, 0.1, m.training), x, "random numbers", {"a": torch.randn(8) / 100}),
                 (lambda m, x: x + m.drop(m.a), x, "random numbers", {"a": torch.randn(8) / 100, "drop": nn.Dropout(0.1)}),
@@ -2226,7 +2361,7 @@ class Life(Case):
                     read = [c.args[2] for c in call.mock_calls if c.args[0] == "mat_wrap"]
                     self.assertEqual(read[0] == read[2] == other.data_ptr(),
                                      way in ("same", "leaf", "last"))
-                    self.assertIsNone(net._run.input)
+                    self.assertIsNone(net._run.inputs[0].taken)
                     self.assertTrue(torch.equal(other, copy))
             want = net.gradients(x[:4], y[:4])[0]
             x[4] = 0
@@ -2447,9 +2582,13 @@ class Errors(Case):
                  {"conv": nn.Conv2d(3, 5, 1)})):
             self.refused(forward, text, x, **modules)
         rows = torch.randn(4, 5, 8)
+        core = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.refused(lambda m, x: m.m(x, x, x.relu())[0].mean(1), "m: nn.MultiheadAttention needs key and value", rows, m=core)
+        self.refused(lambda m, x: m.m(x, *[x.relu()] * 2, attn_mask=torch.zeros(5, 5))[0].mean(1),
+                     "m: a mask in attention to other rows", rows, m=core)
         for how, more, text in (
-                ({"batch_first": True}, {}, "m: nn.MultiheadAttention needs query, key"),
-                ({}, {"need_weights": False}, "m: nn.MultiheadAttention needs batch_first=True"),
+                ({"batch_first": True, "add_bias_kv": True}, {}, "m: nn.MultiheadAttention needs .* without bias_kv"),
+                ({}, {}, "elements are not those of one sample"),
                 ({"batch_first": True}, {"need_weights": False, "attn_mask": torch.zeros(5, 5).fill_diagonal_(-1e9)},
                  "m: a mask of attention that hides others than later rows")):
             self.refused((lambda kwargs: lambda m, x: m.m(x, x, x, **kwargs)[0].mean(1))(more),
