@@ -127,6 +127,10 @@ _PlanTotals = _structure("_PlanTotals", commands=c_uint64, arena_bytes=c_uint64,
 _Write = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 _Ready = ctypes.CFUNCTYPE(c_int, c_void_p, _Mat)
 
+_LOSSES = {"cross_entropy": "net_cross_entropy", "mse": "net_mean_squared_error", "smooth_l1": "net_smooth_l1",
+           "bce": "net_binary_cross_entropy", None: "net_custom_loss"}
+_OF_ELEMENTS = ("mse", "smooth_l1", "bce")  # with targets of the output's shape
+
 _FUNCTIONS_OF_NETS = {
     "context_create_dry": ("status", [POINTER(_Device), POINTER(_Options), POINTER(c_void_p)]),
     "context_destroy": (None, [c_void_p]),
@@ -163,6 +167,8 @@ _FUNCTIONS_OF_NETS = {
     "net_momentum": (None, [c_void_p, c_float]),
     "net_cross_entropy": (None, [c_void_p, _Handle]),
     "net_mean_squared_error": (None, [c_void_p, _Handle]),
+    "net_smooth_l1": (None, [c_void_p, _Handle, c_float]),
+    "net_binary_cross_entropy": (None, [c_void_p, _Handle]),
     "net_custom_loss": (None, [c_void_p, _Handle]),
     "net_freeze": (None, [c_void_p, c_char_p]),
     "net_store_frozen": (None, [c_void_p, c_char_p, c_int]),
@@ -284,7 +290,7 @@ class _Run:
                 source.grad = self._room("x grad", batch * source.rows, source.cols)
         self.lengths = self._room("lengths", 1, batch) if program.lengths else None  # int32
         self.loss = self._room("loss", batch, 1)
-        if self.settings.loss == "mse":
+        if self.settings.loss in _OF_ELEMENTS:
             cols = out.size(out.axes[0]) if flat else out.sizes["C"]
             self.y = self._room("y", batch * self.out_rows, cols)
         elif self.settings.loss is not None:
@@ -353,9 +359,8 @@ class _Run:
                                     *map(_to_c, layer.more)))
             if layer.function in INPUTS and layer.function != "tokens" and self.settings.input_grads:
                 self.call("net_want_grad", self.net, values[-1])
-        ends = {"cross_entropy": "net_cross_entropy", "mse": "net_mean_squared_error",
-                None: "net_custom_loss"}
-        self.call(ends[self.settings.loss], self.net, values[program.output.layer])
+        more = (1.0,) if self.settings.loss == "smooth_l1" else ()
+        self.call(_LOSSES[self.settings.loss], self.net, values[program.output.layer], *more)
         for name, other in program.ties:
             self.call("net_tie", self.net, name.encode(), other.encode())
         for name in program.frozen:
@@ -426,7 +431,7 @@ class _Run:
             data.more = (_Given * len(others))(*others)  # which lives with data
         if self.lengths is not None:
             data.lengths.buffer = self.lengths.buffer
-        if self.settings.loss == "mse":
+        if self.settings.loss in _OF_ELEMENTS:
             data.targets = _first_rows(self.y, batch * self.out_rows)
         elif self.settings.loss is None:  # written in the output's place
             data.output_grad = self.output(batch)
@@ -710,7 +715,8 @@ class Net:
     rules      pairs of a pattern of layers' names and a Keep, or None to make that tensor again; the
                last one that matches wins
     loss       "cross_entropy" of (N, classes), (N, T, classes) or (N, classes, H, W), of whose labels, an
-               integer for each row, those of -100 do not count; or "mse"; or a function of PyTorch of the output and
+               integer for each row, those of -100 do not count; or with targets of the output's shape "mse",
+               "smooth_l1" or "bce", of logits; or a function of PyTorch of the output and
                y, such as F.l1_loss, that returns one number; None for `forward` and `backward` alone
     smoothing  of labels, for the cross-entropy
     optimizer  "adamw", "sgd" or another of clprune_net.optimizers(); of those with an 8, such as
@@ -761,8 +767,8 @@ class Net:
                  input_grads: bool = False,
                  device: Optional[str] = None, precision: Optional[str] = None,
                  seed: int = 0) -> None:
-        if loss not in ("cross_entropy", "mse", None) and not callable(loss):
-            raise ValueError(f"loss is {loss!r}, expected cross_entropy, mse, a function or None")
+        if not callable(loss) and loss not in _LOSSES:
+            raise ValueError(f"loss is {loss!r}, expected {', '.join(filter(None, _LOSSES))}, a function or None")
         if base_bits not in (0, 4, 8, 16, "nf4") or base_bits and shares:
             raise ValueError(f"base_bits is {base_bits}, expected 0, 4, 8, 16 or nf4, and 0 with shares")
         given = batch_of(example, has_types(model))
@@ -838,7 +844,7 @@ class Net:
 
     @_uncompiled
     def step(self, x: Input, y: Any) -> float:
-        """Trains on a batch and returns its mean loss. y: labels (N,), or for "mse" targets of the
+        """Trains on a batch and returns its mean loss. y: labels (N,), or targets of the
         output's shape; any other loss takes what it is. A batch may have fewer samples than the
         example."""
         with self._work(True):
@@ -1086,7 +1092,7 @@ class Net:
         first = self._run.inputs[0]
         lengths = None if mask is None else lengths_of(mask, x)
         rows = mask is not None and "T" in self._program.output.axes
-        self._short, apart = 0, mask is not None and not self._program.padding_counts and not (rows and self._how["loss"] == "mse")
+        self._short, apart = 0, mask is not None and not self._program.padding_counts and not (rows and self._how["loss"] in _OF_ELEMENTS)
         if apart and first.tokens and x.dim() == 2 and x.shape[1] < first.rows:  # more padding, with any token
             self._short = first.rows - x.shape[1]
             x, mask = F.pad(x, (0, self._short), value=int(x[0, 0])), F.pad(mask, (0, self._short))
@@ -1115,7 +1121,7 @@ class Net:
 
     def _write_target(self, batch: int, y: Tensor) -> None:
         run, out = self._run, self._program.output
-        if run.settings.loss == "mse":
+        if run.settings.loss in _OF_ELEMENTS:
             if tuple(y.shape) != (batch, *out.shape):
                 raise ValueError(f"the target is {tuple(y.shape)}, expected {(batch, *out.shape)}")
             self._write_mat(_first_rows(run.y, batch * run.out_rows), _to_stored(y, out))

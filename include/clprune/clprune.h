@@ -21,7 +21,7 @@
  *   batch_norm.h max_pool.h the other layers of a ResNet, channels-last
  *   add.h                   weighted sums: residual connections, gradients that are added
  *   dropout.h               dropout that keeps no mask
- *   mean_squared_error.h    the loss of regressions
+ *   element_loss.h          losses of regressions and of several labels at once
  *   layer_norm.h            normalisation of rows, as transformers use it
  *   group_norm.h            normalisation of samples over groups of features
  *   response.h              how strong features of a sample are beside the others
@@ -97,7 +97,7 @@
 #include "clprune/linear.h"
 #include "clprune/matrix.h"
 #include "clprune/max_pool.h"
-#include "clprune/mean_squared_error.h"
+#include "clprune/element_loss.h"
 #include "clprune/memory.h"
 #include "clprune/net.h"
 #include "clprune/net_file.h"

@@ -384,11 +384,14 @@ CLPRUNE_API clprune_net_value clprune_net_flatten(
 CLPRUNE_API clprune_net_value clprune_net_drop_path(
     clprune_net *net, const char *name, clprune_net_value x, float rate);
 
-/* The loss: softmax cross-entropy of the logits, with a label for each row (clprune/token_loss.h),
- * or the mean squared error of y (clprune/mean_squared_error.h). A net has one loss; a net without
- * it only infers. */
+/* The loss: softmax cross-entropy of the logits, with a label for each row (clprune/token_loss.h);
+ * or with data->targets, shaped as y, the mean squared error, smooth L1 (beta: at least 0), or, of
+ * several labels at once, the binary cross-entropy of logits (clprune/element_loss.h). A net has
+ * one loss; a net without it only infers. */
 CLPRUNE_API void clprune_net_cross_entropy(clprune_net *net, clprune_net_value logits);
 CLPRUNE_API void clprune_net_mean_squared_error(clprune_net *net, clprune_net_value y);
+CLPRUNE_API void clprune_net_smooth_l1(clprune_net *net, clprune_net_value y, float beta);
+CLPRUNE_API void clprune_net_binary_cross_entropy(clprune_net *net, clprune_net_value logits);
 
 /* The loss of a large vocabulary: the cross-entropy of logits = x w^T, w = "NAME.weight",
  * vocabulary x cols (clprune_token_head). Logits never exist as a whole. clprune_net_output is x.
@@ -626,7 +629,7 @@ typedef struct clprune_net_data {
     clprune_ints labels; /* batch * rows, for the cross-entropy, or CLPRUNE_IGNORED: the rows of its
                       logits, or of clprune_net_token_loss' x */
     float smoothing;     /* of labels, in [0, 1) */
-    clprune_mat targets; /* for the mean squared error: shaped as the output */
+    clprune_mat targets; /* for a loss of elements: shaped as the output */
     bool add;            /* gradients are added to those of the pass before, if desc.adds */
     float scale;         /* gradients are those of scale * the sum of the losses; 0: 1 / batch;
                             finite, may be negative. For the mean over several passes (add): 1 /
@@ -725,7 +728,7 @@ CLPRUNE_API clprune_status clprune_net_logits(
     clprune_net *net, size_t batch, size_t row, clprune_mat logits, cl_event *event);
 
 /* loss: batch x 1; hit: batch x 1 or CLPRUNE_NO_MAT, 1 where the prediction is right, or the share
- * of rows where it is; CLPRUNE_NO_MAT for the mean squared error. The loss of several rows is their
+ * of rows where it is; CLPRUNE_NO_MAT for losses with targets. The loss of several rows is their
  * mean. Rows whose label is CLPRUNE_IGNORED do not count, and the others weigh the same in the
  * whole batch, so the mean of the losses is PyTorch's (clprune/token_loss.h). */
 CLPRUNE_API clprune_status clprune_net_loss(

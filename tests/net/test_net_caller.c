@@ -403,6 +403,57 @@ static void initial(void **state)
         clprune_net_init_with(job.net, 5, NULL, NULL), CLPRUNE_INVALID_ARGUMENT, "fill is NULL");
 }
 
+/* ---- losses of elements ---------------------------------------------------------------------- */
+
+/* seed: the kind; 3: the caller's loss. */
+static void build_element_loss(clprune_net *net, const net_model *model)
+{
+    const clprune_net_value y = rows_of(net);
+    if (model->seed == CLPRUNE_LOSS_SMOOTH_L1)
+        clprune_net_smooth_l1(net, y, 0.5f);
+    else if (model->seed == CLPRUNE_LOSS_BINARY)
+        clprune_net_binary_cross_entropy(net, y);
+    else
+        clprune_net_custom_loss(net, y);
+}
+
+/* Loss and gradients are those of the layer's functions; the latter are slopes. */
+static void element_losses(NO_ROW)
+{
+    for (uint64_t kind = CLPRUNE_LOSS_SMOOTH_L1; kind <= CLPRUNE_LOSS_BINARY; kind++) {
+        const net_model model = {"element loss", build_element_loss, ROWS, COLS, ROWS, COLS, false,
+                            false, kind},
+                        custom = {"caller's", build_element_loss, ROWS, COLS, ROWS, COLS, false,
+                            false, 3};
+        const clprune_element_loss desc = {
+            (clprune_element_loss_kind)kind, kind == CLPRUNE_LOSS_SMOOTH_L1 ? 0.5f : 0};
+        net_job job = net_open(test_context(), &model, BATCH, NULL),
+                other = net_open(test_context(), &custom, BATCH, NULL);
+        const clprune_mat targets = job.data.targets, loss = test_new_mat(test_context(), BATCH, 1);
+        float got[BATCH], want[BATCH];
+        size_t param = 0;
+        net_copy_params(&job, &other);
+        other.data.targets = CLPRUNE_NO_MAT;
+        TEST_OK(clprune_net_forward(other.net, &other.data, true));
+        const clprune_mat y = clprune_net_output(other.net, BATCH);
+        TEST_OK(clprune_element_loss_forward(test_context(), &desc, BATCH, y, targets, loss, NULL));
+        TEST_OK(clprune_element_loss_backward(
+            test_context(), &desc, BATCH, 1.0f / BATCH, y, targets, y, NULL));
+        other.data.output_grad = y;
+        TEST_OK(clprune_net_backward(other.net, &other.data));
+        const float *grads = net_step_grads(&job);
+        test_same_floats(
+            "gradients", 1, job.elements, grads, net_grads(&other), "kind %d", (int)kind);
+        TEST_OK(clprune_mat_read(test_context(), job.loss, got));
+        TEST_OK(clprune_mat_read(test_context(), loss, want));
+        test_same_floats("losses", 1, BATCH, got, want, "kind %d", (int)kind);
+        const double error = net_slope_error(&job, grads, 3e-3, &param);
+        if (!(error <= 1e-2))
+            fail_msg("kind %d: the slope of %s is off by %.3g", (int)kind, job.params[param].name,
+                error);
+    }
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -411,6 +462,7 @@ int main(void)
     test_add(&list, events, &models[0], "events of passes, the caller's loss");
     test_add(&list, events, &net_token_models[NET_HEAD], "events of passes, a token loss");
     test_add(&list, events, &net_models[0], "events of passes, a cross-entropy");
+    test_add(&list, element_losses, NULL, "losses of elements");
     test_add(&list, momentum, NULL, "momenta of batch norms");
     test_add(&list, by_name, &net_models[1], "parameters of a ResNet by name");
     test_add(&list, by_name, &net_token_models[NET_TIED], "parameters of a tied GPT by name");

@@ -106,6 +106,8 @@ LAYER(custom_of_input, clprune_net_custom_loss(net, rows(net)))
 LAYER(custom_and_squares, const clprune_net_value x = linear(net); clprune_net_custom_loss(net, x);
       clprune_net_mean_squared_error(net, x))
 LAYER(zero_loss, linear(net); clprune_net_cross_entropy(net, zero))
+LAYER(beta_below_0, clprune_net_smooth_l1(net, linear(net), -1))
+LAYER(zero_labels, linear(net); clprune_net_binary_cross_entropy(net, zero))
 LAYER(zero_squares, linear(net); clprune_net_mean_squared_error(net, zero))
 LAYER(other_value, linear(net); clprune_net_relu(net, "bad", rows(other)))
 LAYER(other_term, clprune_net_add(net, "bad", linear(net), rows(other)))
@@ -392,6 +394,8 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(zero_upsample, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(zero_patches, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(zero_loss, INVALID_ARGUMENT, "cross_entropy: its input is no value"),
+    ROW(beta_below_0, INVALID_ARGUMENT, "smooth_l1: beta is -1"),
+    ROW(zero_labels, INVALID_ARGUMENT, "binary_cross_entropy: its input is no value"),
     ROW(zero_squares, INVALID_ARGUMENT, "mean_squared_error: its input is no value"),
     ROW(other_value, INVALID_ARGUMENT, "layer bad: its input is no value of this net"),
     ROW(other_term, INVALID_ARGUMENT, "layer bad: its input is no value of this net"),

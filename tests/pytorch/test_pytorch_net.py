@@ -1722,6 +1722,15 @@ class Values(Case):
                     self.assert_grads(grads, {name: p.grad for name, p in double.named_parameters()}, 1e-5)
                     net.close()
 
+    def test_losses_of_elements(self):
+        model, x = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 6)), torch.randn(4, 5, 8)
+        targets = {"mse": torch.randn(4, 5, 6), "smooth_l1": 2 * torch.randn(4, 5, 6), "bce": (torch.rand(4, 5, 6) < 0.4).float()}
+        losses = {"mse": F.mse_loss, "smooth_l1": F.smooth_l1_loss, "bce": F.binary_cross_entropy_with_logits}
+        for loss, y in targets.items():
+            net = clprune.Net(model, x, keep="exact", loss=loss)
+            self.assert_alike(net, model, x, y, losses[loss])
+            net.close()
+
     def test_learnt_queries(self):
         """Attention of rows that are parameters, as in DETR, in both orders."""
         class Detr(nn.Module):

@@ -186,9 +186,12 @@ CALL(cross_entropy,
     clprune_cross_entropy_forward(CONTEXT, 0.1f, m[0], INTS(1), m[2], m[3], m[4], EVENT))
 CALL(cross_entropy_back,
     clprune_cross_entropy_backward(CONTEXT, 0.1f, 1, m[0], INTS(1), m[2], EVENT))
-CALL(squared_error, clprune_mean_squared_error_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
-CALL(squared_error_back,
-    clprune_mean_squared_error_backward(CONTEXT, BATCH, 1, m[0], m[1], m[2], EVENT))
+static const clprune_element_loss some_loss = {CLPRUNE_LOSS_SMOOTH_L1, 0.5f};
+CALL(element_loss,
+    clprune_element_loss_forward(CONTEXT, &some_loss, BATCH, m[0], m[1], m[2], EVENT))
+CALL(element_loss_back,
+    clprune_element_loss_backward(CONTEXT, &some_loss, BATCH, 1, m[0], m[1], m[2], EVENT))
+
 CALL(patch, clprune_patch_embed_forward(CONTEXT, &patches, BATCH, m[0], m[1], m[2], m[3], EVENT))
 CALL(patch_back, clprune_patch_embed_backward(
                      CONTEXT, &patches, BATCH, m[0], m[1], m[2], grads_of(m + 3), EVENT))
@@ -576,9 +579,9 @@ static const function functions[] = {
             {"loss", ROWS, 1, OUTPUT}, {"hit", ROWS, 1, OUTPUT | OPTIONAL}}},
     {"cross_entropy_backward", call_cross_entropy_back,
         {{"log_p", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, {"dlogits", RESULT(1)}}},
-    {"mean_squared_error_forward", call_squared_error,
+    {"element_loss_forward", call_element_loss,
         {{"y", ROWS, COLS, FREE}, {"target", WHOLE}, {"loss", BATCH, 1, OUTPUT}}},
-    {"mean_squared_error_backward", call_squared_error_back,
+    {"element_loss_backward", call_element_loss_back,
         {{"y", ROWS, COLS, FREE}, {"target", WHOLE}, {"dy", RESULT(1)}}},
     {"patch_embed_forward", call_patch,
         {{"images", BATCH, CHANNELS *PIXELS}, {"w", OUT, CHANNELS * 4}, {"b", 1, OUT},

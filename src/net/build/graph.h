@@ -6,6 +6,7 @@
 #include "clprune/activation.h"
 #include "clprune/attention.h"
 #include "clprune/conv2d.h"
+#include "clprune/element_loss.h"
 #include "clprune/patch_embed.h"
 #include "clprune/permute.h"
 #include "net/build/kind.h"
@@ -109,7 +110,7 @@ typedef enum clprune__net_loss {
     CLPRUNE__NET_NO_LOSS,
     CLPRUNE__NET_CROSS_ENTROPY,
     CLPRUNE__NET_TOKEN_LOSS,
-    CLPRUNE__NET_SQUARED_ERROR,
+    CLPRUNE__NET_ELEMENT_LOSS,
     CLPRUNE__NET_CUSTOM_LOSS
 } clprune__net_loss;
 
@@ -129,6 +130,7 @@ struct clprune__net_graph {
     size_t head;     /* 1 + the parameter of a token loss, which no layer has; 0: none */
     char *head_name; /* of the token loss */
     float cap;       /* of its logits; 0: none */
+    clprune_element_loss element; /* the element loss */
 };
 
 /* The maker of a layer's input k. */

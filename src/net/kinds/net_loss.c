@@ -1,12 +1,11 @@
-/* Losses: softmax cross-entropy, also of a large vocabulary, the mean squared error, the caller's.
- */
+/* Losses: softmax cross-entropy, also of a large vocabulary, means over elements, the caller's. */
 #include "net/kinds/net_loss.h"
 #include "net/run/call.h"
 
 #include <math.h>
 
+#include "clprune/element_loss.h"
 #include "clprune/gemm.h"
-#include "clprune/mean_squared_error.h"
 #include "clprune/token_loss.h"
 #include "net/build/append.h"
 #include "net/net_private.h"
@@ -33,10 +32,34 @@ void clprune_net_cross_entropy(clprune_net *net, clprune_net_value logits)
     set_loss(net, CLPRUNE__NET_CROSS_ENTROPY, "cross_entropy", logits);
 }
 
+static void set_element_loss(
+    clprune_net *net, const char *name, clprune_net_value value, clprune_element_loss loss)
+{
+    if (!(loss.beta >= 0 && isfinite(loss.beta)))
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "%s: beta is %g, expected a finite number of at least 0", name, (double)loss.beta);
+    set_loss(net, CLPRUNE__NET_ELEMENT_LOSS, name, value);
+    if (net != NULL && !net->settled)
+        net->graph.element = loss;
+}
+
 void clprune_net_mean_squared_error(clprune_net *net, clprune_net_value y)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    set_loss(net, CLPRUNE__NET_SQUARED_ERROR, "mean_squared_error", y);
+    set_element_loss(net, "mean_squared_error", y, (clprune_element_loss){CLPRUNE_LOSS_SQUARED, 0});
+}
+
+void clprune_net_smooth_l1(clprune_net *net, clprune_net_value y, float beta)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    set_element_loss(net, "smooth_l1", y, (clprune_element_loss){CLPRUNE_LOSS_SMOOTH_L1, beta});
+}
+
+void clprune_net_binary_cross_entropy(clprune_net *net, clprune_net_value logits)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    set_element_loss(
+        net, "binary_cross_entropy", logits, (clprune_element_loss){CLPRUNE_LOSS_BINARY, 0});
 }
 
 void clprune_net_custom_loss(clprune_net *net, clprune_net_value y)
@@ -125,7 +148,7 @@ clprune_status clprune__net_loss_forward(
     REQUIRE(net->graph.loss != CLPRUNE__NET_CUSTOM_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "the loss is the caller's (clprune_net_custom_loss); call clprune_net_backward with "
         "data.output_grad");
-    if (net->graph.loss == CLPRUNE__NET_SQUARED_ERROR)
+    if (net->graph.loss == CLPRUNE__NET_ELEMENT_LOSS)
         TRY(clprune__check_mat(context, "data.targets", data->targets, y.rows, y.cols));
     else
         TRY(clprune__check_ints(context, "data.labels", data->labels, y.rows, &labels));
@@ -135,12 +158,13 @@ clprune_status clprune__net_loss_forward(
         return clprune__token_loss_forward(context, data->batch, data->smoothing, y, data->labels,
             mix_of(data, &mix), log_p_of(net, data->batch), net->body.row_weight, loss, hit, NULL);
     REQUIRE(clprune__is_absent(hit), CLPRUNE_INVALID_ARGUMENT,
-        "hit is given, but the mean squared error has none");
-    return clprune_mean_squared_error_forward(context, data->batch, y, data->targets, loss, NULL);
+        "hit is given, but a loss with targets has none");
+    return clprune_element_loss_forward(
+        context, &net->graph.element, data->batch, y, data->targets, loss, NULL);
 }
 
-/* loss = mean over the samples of -sum_k q_k log_softmax(logits)_k, or of the mean of
- * (y - target)^2 */
+/* loss = mean over the samples of -sum_k q_k log_softmax(logits)_k, or of the mean of f(y, target)
+ */
 clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_data *data)
 {
     clprune_context *context = net->context;
@@ -156,8 +180,8 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
         return clprune__token_loss_backward(context, data->smoothing, scale_of(data),
             net->body.row_weight, log_p_of(net, data->batch), data->labels, mix_of(data, &mix), y,
             NULL);
-    return clprune_mean_squared_error_backward(
-        context, data->batch, scale_of(data), y, data->targets, y, NULL);
+    return clprune_element_loss_backward(
+        context, &net->graph.element, data->batch, scale_of(data), y, data->targets, y, NULL);
 }
 
 clprune_status clprune__net_loss_logits(

@@ -1,8 +1,13 @@
-/* Mean squared error.
+/* Losses that are means over elements, of d = y - target:
  *
- *     forward    sum[s][0]  = scale * sum of (y - target)^2 over part s
+ *     LOSS  f                                                f'
+ *     0     d^2                                              2 d
+ *     1     |d| < beta ? d^2 / (2 beta) : |d| - beta / 2     |d| < beta ? d / beta : sign of d
+ *     2     max(y, 0) - y target + log(1 + exp(-|y|))        1 / (1 + exp(-y)) - target
+ *
+ *     forward    sum[s][0]  = scale * sum of f over part s
  *     mean       loss[n][0] = scale * sum_i sum[n][i]
- *     backward   dy[r][c]   = factor * (y[r][c] - target[r][c])
+ *     backward   dy[r][c]   = factor * f'; where LOSS is 0, factor has the 2
  *
  * A sample, of sample_rows rows, is divided into parts of part_rows rows and SEGMENT columns, or what is
  * left of them at its edges:
@@ -19,15 +24,18 @@
  * dy may be y. Local memory: LOCAL floats where TEAM > 1. SEGMENT: a multiple of VW. Without TEAM there
  * is only the backward pass. */
 #include "prelude/rowwise.clh"
+#ifndef LOSS
+#error "element_loss.cl needs LOSS"
+#endif
 #define BLOCK 64 /* vectors */
 
 #ifdef TEAM
 #ifndef SEGMENT
-#error "mean_squared_error.cl needs SEGMENT"
+#error "element_loss.cl needs SEGMENT"
 #endif
 
-KERNEL_OF(LOCAL) mean_squared_error_forward(ROWWISE_SIZES, const ulong sample_rows,
-    const ulong part_rows, const float scale, MAT_IN_RESTRICT(y), MAT_IN_RESTRICT(target),
+KERNEL_OF(LOCAL) element_loss_forward(ROWWISE_SIZES, const ulong sample_rows,
+    const ulong part_rows, const float scale, const float beta, MAT_IN_RESTRICT(y), MAT_IN_RESTRICT(target),
     MAT_OUT_RESTRICT(sum))
 {
     local float part[LOCAL];
@@ -43,8 +51,18 @@ KERNEL_OF(LOCAL) mean_squared_error_forward(ROWWISE_SIZES, const ulong sample_ro
         vec own = 0;
         while (row < height) {
             const ulong r = first + row, c = left + v * VW;
-            const vec d = GET(y, r, c) - GET(target, r, c);
+            const vec x = GET(y, r, c), t = GET(target, r, c);
+#if LOSS == 0
+            const vec d = x - t;
             own = fma(d, d, own);
+#elif LOSS == 1
+            const vec size = fabs(x - t);
+            own += size < (vec)(beta) ? size * (size / beta) * 0.5f : size - 0.5f * beta;
+#else
+            /* beyond the columns y and target are 0, whose loss is not */
+            const vec f = fmax(x, (vec)(0.0f)) - x * t + log1p(exp(-fabs(x)));
+            own += keep_part(f, cols - c);
+#endif
             row += row_step;
             v += step;
             if (v >= vectors) {
@@ -58,7 +76,7 @@ KERNEL_OF(LOCAL) mean_squared_error_forward(ROWWISE_SIZES, const ulong sample_ro
     }
 }
 
-KERNEL_OF(LOCAL) mean_squared_error_mean(ROWWISE_SIZES, const float scale, MAT_IN_RESTRICT(sum),
+KERNEL_OF(LOCAL) element_loss_mean(ROWWISE_SIZES, const float scale, MAT_IN_RESTRICT(sum),
     MAT_OUT_RESTRICT(loss))
 {
     local float part[LOCAL];
@@ -79,12 +97,24 @@ KERNEL_OF(LOCAL) mean_squared_error_mean(ROWWISE_SIZES, const float scale, MAT_I
 }
 #else
 
-/* Forward: loss = mean of (y - target)^2, so d loss / dy = 2 / elements * (y - target). */
-KERNEL_OF(LOCAL) mean_squared_error_backward(ROWWISE_SIZES, const float factor, MAT_IN(y),
-    MAT_IN(target), MAT_OUT(dy))
+/* Forward: loss = mean of f(y, target), so d loss / dy = f' / elements. */
+KERNEL_OF(LOCAL) element_loss_backward(ROWWISE_SIZES, const float factor, const float beta,
+    MAT_IN(y), MAT_IN(target), MAT_OUT(dy))
 {
     FOR_ROWS(r)
-        FOR_VECTORS(c)
-            PUT(factor * (GET(y, r, c) - GET(target, r, c)), dy, r, c);
+        FOR_VECTORS(c) {
+            const vec x = GET(y, r, c), t = GET(target, r, c);
+#if LOSS == 0
+            const vec slope = x - t;
+#elif LOSS == 1
+            const vec d = x - t, size = fabs(d);
+            vec slope = size < (vec)(beta) ? d / beta : d / size;
+            slope = size > (vec)(FLT_MAX) ? copysign((vec)(1.0f), d) : slope;
+            slope = size == (vec)(0.0f) ? (vec)(0.0f) : slope;
+#else
+            const vec slope = 1.0f / (1.0f + exp(-x)) - t;
+#endif
+            PUT(factor * slope, dy, r, c);
+        }
 }
 #endif

@@ -1,4 +1,4 @@
-#include "clprune/mean_squared_error.h"
+#include "clprune/element_loss.h"
 
 #include <math.h>
 
@@ -9,16 +9,29 @@
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def forward_kernel = {
-    "layers/mean_squared_error.cl", "mean_squared_error_forward"};
-static const clprune__kernel_def mean_kernel = {
-    "layers/mean_squared_error.cl", "mean_squared_error_mean"};
+    "layers/element_loss.cl", "element_loss_forward"};
+static const clprune__kernel_def mean_kernel = {"layers/element_loss.cl", "element_loss_mean"};
 static const clprune__kernel_def backward_kernel = {
-    "layers/mean_squared_error.cl", "mean_squared_error_backward"};
+    "layers/element_loss.cl", "element_loss_backward"};
 
 /* Columns of a part, and how many vectors of 16 floats a part has at most: so many terms of each
  * sum are added up in order. */
 #define SEGMENT      1024
 #define PART_VECTORS (SEGMENT / 16)
+
+static clprune_status check_desc(clprune_context *context, const clprune_element_loss *desc)
+{
+    REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
+    REQUIRE(desc->kind >= CLPRUNE_LOSS_SQUARED && desc->kind <= CLPRUNE_LOSS_BINARY,
+        CLPRUNE_INVALID_ARGUMENT, "kind is %d, expected a clprune_element_loss_kind",
+        (int)desc->kind);
+    REQUIRE(desc->kind == CLPRUNE_LOSS_SMOOTH_L1 ? desc->beta >= 0 && isfinite(desc->beta)
+                                                 : desc->beta == 0,
+        CLPRUNE_INVALID_ARGUMENT, "beta is %g, expected a finite number of at least 0%s",
+        (double)desc->beta,
+        desc->kind == CLPRUNE_LOSS_SMOOTH_L1 ? "" : ", and 0 of another kind than SMOOTH_L1");
+    return CLPRUNE_SUCCESS;
+}
 
 /* Sets *rows to those of a sample. */
 static clprune_status size_samples(
@@ -32,13 +45,15 @@ static clprune_status size_samples(
 
 /* First the sums of all parts of all samples, then the mean of each sample; a sample of one part
  * needs one launch. */
-clprune_status clprune_mean_squared_error_forward(clprune_context *context, size_t batch,
-    clprune_mat y, clprune_mat target, clprune_mat loss, cl_event *event)
+clprune_status clprune_element_loss_forward(clprune_context *context,
+    const clprune_element_loss *desc, size_t batch, clprune_mat y, clprune_mat target,
+    clprune_mat loss, cl_event *event)
 {
     ENTER(context);
     SCRATCH_SCOPE(context);
     const size_t cols = y.cols;
     size_t rows;
+    TRY(check_desc(context, desc));
     TRY(size_samples(context, batch, y, &rows));
     enum { Y, TARGET, LOSS, ALL };
     const clprune__operand operands[ALL] = {
@@ -57,10 +72,12 @@ clprune_status clprune_mean_squared_error_forward(clprune_context *context, size
     clprune__rowwise plan = clprune__team_plan(context, batch * parts, part_rows * width);
     plan.cols = cols;
     clprune__define(&plan.defines, "SEGMENT", SEGMENT);
+    clprune__define(&plan.defines, "LOSS", (size_t)desc->kind);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &forward_kernel, &plan, &launch));
     ARG_ULONGS(&launch, rows, part_rows);
     clprune__arg_float(&launch, parts > 1 ? 1 : mean);
+    clprune__arg_float(&launch, desc->beta);
     ARG_MATS(&launch, y, target, sum);
     TRY(clprune__rowwise_end(&launch, &plan, parts > 1 ? NULL : event));
     if (parts == 1)
@@ -70,26 +87,32 @@ clprune_status clprune_mean_squared_error_forward(clprune_context *context, size
     sum.cols = sum.ld = parts;
     plan = clprune__team_plan(context, batch, parts);
     clprune__define(&plan.defines, "SEGMENT", SEGMENT);
+    clprune__define(&plan.defines, "LOSS", (size_t)desc->kind);
     TRY(clprune__rowwise_begin(context, &mean_kernel, &plan, &launch));
     clprune__arg_float(&launch, mean);
     ARG_MATS(&launch, sum, loss);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
-clprune_status clprune_mean_squared_error_backward(clprune_context *context, size_t batch,
-    float scale, clprune_mat y, clprune_mat target, clprune_mat dy, cl_event *event)
+clprune_status clprune_element_loss_backward(clprune_context *context,
+    const clprune_element_loss *desc, size_t batch, float scale, clprune_mat y, clprune_mat target,
+    clprune_mat dy, cl_event *event)
 {
     ENTER(context);
     size_t rows;
+    TRY(check_desc(context, desc));
     TRY(size_samples(context, batch, y, &rows));
     enum { Y, TARGET, DY, ALL };
     const clprune__operand operands[ALL] = {{"y", y, y.rows, y.cols},
         {"target", target, y.rows, y.cols}, {"dy", dy, y.rows, y.cols, .in_place = 1u << Y}};
     TRY(clprune__check_operands(context, operands, DY, ALL));
-    const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
+    clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
+    clprune__define(&plan.defines, "LOSS", (size_t)desc->kind);
+    const double factor = desc->kind == CLPRUNE_LOSS_SQUARED ? 2 : 1;
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &backward_kernel, &plan, &launch));
-    clprune__arg_float(&launch, (float)(2 * (double)scale / ((double)rows * (double)y.cols)));
+    clprune__arg_float(&launch, (float)(factor * (double)scale / ((double)rows * (double)y.cols)));
+    clprune__arg_float(&launch, desc->beta);
     ARG_MATS(&launch, y, target, dy);
     return clprune__rowwise_end(&launch, &plan, event);
 }
