@@ -145,6 +145,12 @@ int main(void)
     MEMBER(clprune_image_bytes, buffer);
     MEMBER(clprune_image_bytes, offset);
     MEMBER(clprune_image_bytes, levels);
+    STRUCTURE(clprune_net_input);
+    MEMBER(clprune_net_input, images);
+    MEMBER(clprune_net_input, rows);
+    MEMBER(clprune_net_input, rows_grad);
+    MEMBER(clprune_net_input, tokens);
+    MEMBER(clprune_net_input, reserved);
     STRUCTURE(clprune_net_data);
     MEMBER(clprune_net_data, batch);
     MEMBER(clprune_net_data, images);
@@ -162,6 +168,9 @@ int main(void)
     MEMBER(clprune_net_data, other_labels);
     MEMBER(clprune_net_data, shares);
     MEMBER(clprune_net_data, starts);
+    MEMBER(clprune_net_data, more);
+    MEMBER(clprune_net_data, more_count);
+    MEMBER(clprune_net_data, rows_grad);
     MEMBER(clprune_net_data, reserved);
     STRUCTURE(clprune_param);
     MEMBER(clprune_param, name);

@@ -66,6 +66,7 @@ class Layouts(Case):
                       "clprune_net_state": clprune_net._State,
                       "clprune_ints": clprune_net._Ints,
                       "clprune_image_bytes": clprune_net._Bytes,
+                      "clprune_net_input": clprune_net._Given,
                       "clprune_net_data": clprune_net._Data,
                       "clprune_param": clprune_net._ParamOf,
                       "clprune_optimizer_desc": clprune_net._Optimizer,
