@@ -13,8 +13,8 @@
  * reaches h and c from the step behind (last: nothing, they are not read), then what reaches h' and c'. Of a
  * GRU dz becomes the gradient of a, and dn that of zn. No local memory. BIAS: 0 or 1. ACTIVATION: 8, the sigmoid
  * of activation.clh. */
-#if !defined(BIAS) || ACTIVATION != 8
-#error "recurrent.cl needs BIAS, and ACTIVATION=8"
+#if !defined(BIAS) || !defined(ACTIVATION)
+#error "recurrent.cl needs BIAS and ACTIVATION"
 #endif
 #include "prelude/rowwise.clh"
 #include "layers/activation.clh"
