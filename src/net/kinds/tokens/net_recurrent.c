@@ -54,7 +54,7 @@ static clprune_status recurrent_backward(const clprune__net_call *call)
 const clprune__net_way clprune__net_recurrent_ways[] = {
     {.name = "recurrent",
         .chain = {&recurrent_kind},
-        .needs = {{0, 0, CLPRUNE__NET_DENSE, false, 8}, {0, -1, CLPRUNE__NET_DENSE, false, 8}},
+        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}, {0, -1, CLPRUNE__NET_DENSE, false}},
         .needs_count = 2,
         .ends = {{CLPRUNE__NET_APART, false}},
         .backward = recurrent_backward},
