@@ -1180,6 +1180,10 @@ class Values(Case):
                     net.close()
             self.assertEqual(kept, sorted(kept, reverse=True))
             self.assertLess(kept[-1], kept[0] / 2)
+            model, x, y = nn.Sequential(kind(9, 128, batch_first=True), First()), torch.randn(12, 120, 9), torch.randn(12, 120, 128)
+            net = clprune.Net(model, x, keep="least", loss="mse")  # a few samples at a time
+            self.assert_alike(net, model, x, y, lambda out, y: F.mse_loss(out, y))
+            net.close()
             drops = kind(9, 8, 3, batch_first=True, dropout=0.5)
             net = clprune.Net(nn.Sequential(drops, First(), nn.Linear(8, 2)), x)
             self.assertEqual(sum(" dropout" in line for line in str(net).splitlines()), 2)
