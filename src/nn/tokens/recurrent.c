@@ -13,16 +13,21 @@
 #include "runtime/memory/matrix_private.h"
 #include "runtime/memory/scratch.h"
 
+static const clprune__kernel_def lstm_forward_kernel = {"tokens/recurrent.cl", "lstm_forward"};
+static const clprune__kernel_def lstm_backward_kernel = {"tokens/recurrent.cl", "lstm_backward"};
+static const clprune__kernel_def gru_forward_kernel = {"tokens/recurrent.cl", "gru_forward"};
+static const clprune__kernel_def gru_backward_kernel = {"tokens/recurrent.cl", "gru_backward"};
+
 /* What cells differ in. */
 typedef struct cell {
     size_t gates, states;
-    clprune__kernel_def forward, backward;
+    const clprune__kernel_def *forward, *backward;
 } cell;
 
-static const cell cells[] = {[CLPRUNE_CELL_LSTM] = {4, 2, {"tokens/recurrent.cl", "lstm_forward"},
-                                 {"tokens/recurrent.cl", "lstm_backward"}},
-    [CLPRUNE_CELL_GRU] = {
-        3, 1, {"tokens/recurrent.cl", "gru_forward"}, {"tokens/recurrent.cl", "gru_backward"}}};
+static const cell cells[] = {
+    [CLPRUNE_CELL_LSTM] = {4, 2, &lstm_forward_kernel, &lstm_backward_kernel},
+    [CLPRUNE_CELL_GRU] = {3, 1, &gru_forward_kernel, &gru_backward_kernel},
+};
 
 /* The cell, and the columns of its gates and of y. */
 static clprune_status take_cell(clprune_context *context, const clprune_recurrent_desc *desc,
@@ -102,7 +107,7 @@ clprune_status clprune_recurrent_forward(clprune_context *context,
         if (i > 0)
             TRY(clprune__gemm_single(
                 context, false, true, 1.0f, 0.0f, columns(past, 0, hidden), w, a, NULL));
-        TRY(clprune__rowwise_begin(context, &of->forward, &plan, &launch));
+        TRY(clprune__rowwise_begin(context, of->forward, &plan, &launch));
         clprune__arg_uint(&launch, i == 0);
         ARG_MATS(&launch, step_of(desc, z, i), a, bias ? b : clprune__untouched(z), past, to);
         TRY(clprune__rowwise_end(&launch, &plan, i + 1 < desc->steps ? NULL : event));
@@ -153,7 +158,7 @@ clprune_status clprune_recurrent_backward(clprune_context *context,
         if (i == 0 && !clprune__is_absent(dw)) /* dw = sum of da^T h' */
             TRY(clprune__gemm_single(context, true, false, 1.0f, beta, rows_behind(desc, dz, some),
                 rows_before(desc, h, some), dw, NULL));
-        TRY(clprune__rowwise_begin(context, &of->backward, &plan, &launch));
+        TRY(clprune__rowwise_begin(context, of->backward, &plan, &launch));
         clprune__arg_uint(&launch, i == 0);
         clprune__arg_uint(&launch, i == steps - 1);
         ARG_MATS(&launch, step_of(desc, z, i), bias ? b : clprune__untouched(z),
