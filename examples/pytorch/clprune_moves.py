@@ -185,7 +185,8 @@ class Moves(Products):
 
     def of_places(self, layer: int, places: Tensor, elements: int = 0) -> Moved:
         """A layer's elements, all of them or some of so many of a sample, in these places."""
-        return Moved(layer, elements or places.numel() // self.batch, places, torch.zeros(places.shape, dtype=torch.float64), False)
+        elements = elements or places.numel() // self.batch
+        return Moved(layer, elements, places, torch.zeros(places.shape, dtype=torch.float64), False)
 
     def product(self, a: View, b: View, factor: float = 1.0) -> Union[Value, View]:
         """Also of tensors of which one is broadcast, or of which more than windows are in the dimension of the samples."""

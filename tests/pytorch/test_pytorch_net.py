@@ -1180,7 +1180,8 @@ class Values(Case):
                     net.close()
             self.assertEqual(kept, sorted(kept, reverse=True))
             self.assertLess(kept[-1], kept[0] / 2)
-            model, x, y = nn.Sequential(kind(9, 128, batch_first=True), First()), torch.randn(12, 120, 9), torch.randn(12, 120, 128)
+            model = nn.Sequential(kind(9, 128, batch_first=True), First())
+            x, y = torch.randn(12, 120, 9), torch.randn(12, 120, 128)
             net = clprune.Net(model, x, keep="least", loss="mse")  # a few samples at a time
             self.assert_alike(net, model, x, y, lambda out, y: F.mse_loss(out, y))
             net.close()
