@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from clprune_modules import own_class
-from clprune_program import Axis, Layer
+from clprune_program import Axis, Layer, Recurrent
 from clprune_views import Constant, NotSupported, Value
 
 __all__ = ["known"]
@@ -156,71 +156,52 @@ def _norm_by_result(t: Any, m: nn.Module, x: Value) -> Value:
 
 
 def _recurrent(t: Any, m: nn.RNNBase, x: Any, state: Any = None) -> tuple:
-    """nn.LSTM and nn.GRU, step by step: each step is layers of its own, with tied weights."""
+    """nn.LSTM and nn.GRU: a linear layer and a recurrent one for each layer and direction."""
     lstm = isinstance(m, nn.LSTM)
-    if state is not None or getattr(m, "proj_size", 0) or m.dropout > 0 and m.num_layers > 1 or len(t.result[0].shape) != 3:
-        raise NotSupported("a recurrent cell with an initial state, dropout, a projection or samples alone")
+    for wrong, what in ((state is not None, "an initial state"), (getattr(m, "proj_size", 0), "a projection (proj_size)"),
+                        (len(t.result[0].shape) != 3, "samples alone, without a batch")):
+        if wrong:
+            raise NotSupported(f"a recurrent cell with {what}")
     prefix, hidden, last = str(t.node.target), m.hidden_size, []
+    samples, features = t.result[0].shape[0 if m.batch_first else 1], t.result[0].shape[-1]
+    windows = samples // t.batch  # sequences of a sample
 
-    def linear(layer: int, of: str, which: str) -> int:
-        name = t._name(f"{prefix}.{of}{which}")
-        t.program.layers.append(Layer("linear", name, (layer,), (getattr(m, f"weight_{of}{which}").shape[0],)))
-        for ours, theirs in (("weight", "weight"), ("bias", "bias")):
-            path = f"{theirs}_{of}{which}"
-            value = getattr(m, path, None)
-            t._param(f"{name}.{ours}", None if value is None else Constant(f"{prefix}.{path}", value),
-                     torch.zeros(getattr(m, f"weight_{of}{which}").shape[0]))
+    def add(function: str, layer: int, of: str, *more: Any) -> int:
+        name = t._name(f"{prefix}.{of}")
+        t.program.layers.append(Layer(function, name, (layer,), more))
+        for kind in ("weight", "bias")[:1 + m.bias]:
+            path = f"{kind}_{of}"
+            t._param(f"{name}.{kind}", Constant(f"{prefix}.{path}", getattr(m, path)))
         return len(t.program.layers) - 1
 
-    def part(layer: int, i: int) -> int:
-        return t._push("slice", (layer,), Axis.FEATURES, i * hidden, hidden)
-
-    def joined(layers: List[int], axis: Axis) -> int:
-        while len(layers) > 1:
-            layers = [layers[i] if i + 1 == len(layers) else t._push("concat", tuple(layers[i:i + 2]), axis)
-                      for i in range(0, len(layers), 2)]
-        return layers[0]
-
-    def step(gates: int, h: int, c: Optional[int], which: str) -> tuple:
-        of_h = linear(h, "hh", which)
-        if lstm:
-            gates = t._push("add", (gates, of_h))
-            i, f, g, o = (t._push("tanh" if k == 2 else "sigmoid", (part(gates, k),)) for k in range(4))
-            c = t._push("add", (t._push("gate", (f, c)), t._push("gate", (i, g))))
-            return t._push("gate", (t._push("tanh", (c,)), o)), c
-        r, z = (t._push("sigmoid", (t._push("add", (part(gates, k), part(of_h, k))),)) for k in range(2))
-        n = t._push("tanh", (t._push("add", (part(gates, 2), t._push("gate", (r, part(of_h, 2))))),))
-        away = t._push("add", (h, t._push("scale", (n,), -1.0)))
-        return t._push("add", (n, t._push("gate", (z, away)))), None
-
-    samples = t.result[0].shape[0 if m.batch_first else 1]
-    windows = samples // t.batch
-
-    def steps_first(v: Any) -> Any:  # of all windows of a sample
+    def sequences_first(v: Any) -> Any:
         v = v if m.batch_first else v.transpose(0, 1)
-        return v.reshape(t.batch, windows, *v.shape[1:]).transpose(1, 2).flatten(1, 2)
+        return v.reshape(t.batch, -1, v.shape[-1])
 
-    x = t.placed(t._changed(x, steps_first), 2)
-    steps, layer = x.size(x.rows) // windows, x.layer
+    x = t._use(x, True) if isinstance(x, Value) else x
+    plain = isinstance(x, Value) and m.batch_first and windows == 1 and x.axes == (x.rows, "C")
+    x = x if plain else t.placed(t._changed(x, sequences_first), 2)
+    rows, layer = x.size(x.rows), x.layer
+    steps = rows // windows
     for number in range(m.num_layers):
-        ends = []
+        if number > 0 and m.dropout > 0 and m.training:
+            layer = t._push("dropout", (layer,), float(m.dropout))
+        found: List[int] = []
         for reverse in range(2 if m.bidirectional else 1):
-            which = f"_l{number}" + "_reverse" * reverse
-            gates, found = linear(layer, "ih", which), {}
-            h = c = t._push("scale", (part(t._push("slice", (gates,), Axis.ROWS, 0, windows), 0),), 0.0)
-            for i in reversed(range(steps)) if reverse else range(steps):
-                h, c = step(t._push("slice", (gates,), Axis.ROWS, i * windows, windows), h, c, which)
-                found[i] = h
-            last.append((h, c))
-            ends.append(joined([found[i] for i in range(steps)], Axis.ROWS))
-        layer = joined(ends, Axis.FEATURES)
-    features = t.result[0].shape[-1]
-    places = torch.arange(1, 1 + samples * steps * features).view(t.batch, steps, windows, features).transpose(1, 2)
-    places = places.reshape(samples, steps, features)
-    y = t.of_places(layer, places if m.batch_first else places.transpose(0, 1))
-    states = torch.arange(1, 1 + samples * hidden).view(samples, hidden)
-    h, c = (tuple(t.of_places(pair[k], states) for pair in last) if pair_has else None
-            for k, pair_has in ((0, True), (1, lstm)))
+            which = f"l{number}" + "_reverse" * reverse
+            z = add("linear" if m.bias else "project", layer, f"ih_{which}", getattr(m, f"weight_ih_{which}").shape[0])
+            y = add("recurrent", z, f"hh_{which}", Recurrent(0 if lstm else 1, steps, bool(reverse)), m.bias)
+            ends = torch.arange(samples) * steps + (0 if reverse else steps - 1)  # rows of the last states
+            places = 1 + ends[:, None] * hidden * (1 + lstm) + torch.arange(hidden)
+            last.append([t.of_places(y, places + k * hidden, rows * hidden * (1 + lstm)) for k in range(1 + lstm)])
+            found.append(t._push("slice", (y,), Axis.FEATURES, 0, hidden) if lstm else y)
+        layer = t._push("concat", tuple(found), Axis.FEATURES) if m.bidirectional else found[0]
+    if plain:
+        y = dataclasses.replace(x, layer=layer, sizes={**x.sizes, "C": features})
+    else:
+        places = torch.arange(1, 1 + samples * steps * features).view(samples, steps, features)
+        y = t.of_places(layer, places if m.batch_first else places.transpose(0, 1))
+    h, c = (tuple(pair[k] for pair in last) if k <= lstm else None for k in (0, 1))
     return (y, (h, c)) if lstm else (y, h)
 
 

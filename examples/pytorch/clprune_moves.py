@@ -185,9 +185,10 @@ class Moves(Products):
         """What a layer computes, whose elements lie as in a tensor of this shape, as one of the result's."""
         return self.of_places(layer, torch.arange(1, 1 + torch.Size(shape).numel()).view(self.result.shape))
 
-    def of_places(self, layer: int, places: Tensor) -> Moved:
-        """A layer's elements, all of them, in these places."""
-        return Moved(layer, places.numel() // self.batch, places, torch.zeros(places.shape, dtype=torch.float64), False)
+    def of_places(self, layer: int, places: Tensor, elements: int = 0) -> Moved:
+        """A layer's elements, all of them or some of so many of a sample, in these places."""
+        elements = elements or places.numel() // self.batch
+        return Moved(layer, elements, places, torch.zeros(places.shape, dtype=torch.float64), False)
 
     def product(self, a: View, b: View, factor: float = 1.0) -> Union[Value, View]:
         """Also of tensors of which one is broadcast, or of which more than windows are in the dimension of the samples."""

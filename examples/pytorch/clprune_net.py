@@ -41,7 +41,8 @@ from clprune_graph import hooks_of, unchanged
 from clprune_inputs import Batch, Input, batch_of, check_inputs, has_types, lengths_of, lines, model_of, split
 from clprune_library import VALUES, Error, Keep, _Keep, _library, _Mat, _number, giving_back, process_memory
 from clprune_modules import own_class
-from clprune_program import INPUTS, Attention, Axis, Conv, Extent, Layer, Param, Places, Pool, Product, Program, check_read
+from clprune_program import (
+    INPUTS, Attention, Axis, Conv, Extent, Layer, Param, Places, Pool, Product, Program, Recurrent, check_read)
 from clprune_trace import trace
 from clprune_views import Angles, Matrix, Order, Value
 
@@ -83,6 +84,7 @@ _Angles = _structure("_NetAngles", pairs=c_size_t, frequencies=c_void_p, angles=
                      reserved=c_uint64 * 2)
 _Product = _structure("_NetProducts", parts=c_size_t, heads=c_size_t, transpose_a=c_bool, transpose_b=c_bool, a_below=c_bool,
                       b_below=c_bool, y_below=c_bool, factor=c_float, reserved=c_uint64 * 2)
+_Recurrent = _structure("_RecurrentDesc", cell=c_int, steps=c_size_t, reverse=c_bool, reserved=c_uint64 * 2)
 _Places = _structure("_NetPlaces", rows=c_size_t, cols=c_size_t, grid=_Extent, of=c_void_p)
 _Order = _structure("_PermuteDesc", rank=c_size_t, extents=c_size_t * 8, order=c_size_t * 8)
 _Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool, shares_statistics=c_bool, infers=c_bool,
@@ -551,8 +553,8 @@ def _to_c(value: Any) -> Any:
         return byref(_Order(rank, (c_size_t * 8)(*value.extents), (c_size_t * 8)(*value.order)))
     if isinstance(value, Places):
         return byref(_Places(value.rows, value.cols, _Extent(value.grid.height, value.grid.width), value.of.data_ptr()))
-    if isinstance(value, Product):
-        return byref(_Product(**dataclasses.asdict(value)))
+    if isinstance(value, (Product, Recurrent)):
+        return byref({Product: _Product, Recurrent: _Recurrent}[type(value)](**dataclasses.asdict(value)))
     if isinstance(value, Extent):
         return _Extent(value.height, value.width)
     if isinstance(value, (Conv, Pool)):

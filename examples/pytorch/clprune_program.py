@@ -86,6 +86,15 @@ class Product:
 
 
 @dataclasses.dataclass(frozen=True)
+class Recurrent:
+    """clprune_recurrent_desc."""
+
+    cell: int
+    steps: int
+    reverse: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class Extent:
     """clprune_extent."""
 

@@ -32,6 +32,7 @@
  *   embedding.h positions.h rotary.h   tokens: rows of a table, learned and rotary positions
  *   token_loss.h            the loss of each token, also of a large vocabulary
  *   rms_norm.h swiglu.h     normalisation without a mean; gated units
+ *   recurrent.h             LSTM and GRU
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
  *   net.h                   a whole model from layers; the library decides what is kept
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
@@ -107,6 +108,7 @@
 #include "clprune/plan.h"
 #include "clprune/positions.h"
 #include "clprune/prune.h"
+#include "clprune/recurrent.h"
 #include "clprune/relu.h"
 #include "clprune/response.h"
 #include "clprune/rms_norm.h"

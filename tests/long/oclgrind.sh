@@ -32,7 +32,7 @@ layers="test_add test_affine test_bias test_cross_entropy test_dropout test_gelu
     test_element_loss test_relu test_silu test_optimizer
     test_optimizer_codes test_optimizer_many test_optimizer_state
     test_patch_embed test_token_mean test_token_mix test_upsample test_batch_norm test_batch_norm_product
-    test_batch_norm_statistics test_attention test_embedding test_positions test_rotary test_rms_norm test_swiglu
+    test_batch_norm_statistics test_attention test_embedding test_positions test_recurrent test_rotary test_rms_norm test_swiglu
     test_token_loss test_narrow"
 tests=${*:-"$operations $layers test_mma"}
 debug=
@@ -121,7 +121,7 @@ for test in $tests; do
         case $test in
         test_gemm | test_bspmm | test_bsr | test_bsr_index | test_bsr_values | test_prune_sampled | test_quantise) continue ;;
         test_saved | test_linear | test_plan_arena | test_embedding) continue ;;
-        test_rotate | test_silu | test_rotary | test_swiglu | test_token_loss | test_rms_norm) continue ;;
+        test_rotate | test_silu | test_recurrent | test_rotary | test_swiglu | test_token_loss | test_rms_norm) continue ;;
         test_affine | test_bias | test_cross_entropy | test_layer_norm | test_layerscale | test_element_loss) continue ;;
         test_pool | test_conv2d | test_batch_norm* | test_narrow) continue ;;
         test_optimizer | test_optimizer_codes | test_optimizer_many | test_optimizer_state | test_image | test_patch_embed | test_token_mix) continue ;;

@@ -27,6 +27,7 @@ static const clprune_net_angles kind_angles = {
     .pairs = 1, .frequencies = (const double[]){0.5}, .factor = 1.5f, .adjacent = true};
 static const clprune_net_products kind_products = {
     .parts = 2, .heads = 2, .transpose_b = true, .y_below = true, .factor = 0.5f};
+static const clprune_recurrent_desc kind_lstm = {.steps = 2, .reverse = true};
 static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1, .cap = 2};
 
 /* clprune_net_NAME(net, name, ...); x is an image of even sides of 8 features, or a multiple. */
@@ -75,6 +76,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1, .cap = 2};
     KIND(attention, x, &kind_attn)                                                                 \
     KIND(cross_attention, x, x, 2, 1, 0)                                                           \
     KIND(product, x, x, &kind_products)                                                            \
+    KIND(recurrent, x, &kind_lstm, true)                                                           \
     KIND(softmax, x)                                                                               \
     KIND(positions, x)                                                                             \
     KIND(positions_of, x, 0, 1, 3)                                                                 \

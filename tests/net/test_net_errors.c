@@ -225,6 +225,14 @@ LAYER(permute_image, clprune_net_permute(net, "bad", good_conv(net), &pixels_fir
 LAYER(permute_none, clprune_net_permute(net, "bad", good_conv(net), NULL, 16, no_grid))
 LAYER(conv_groups,
     conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .groups = 2}))
+LAYER(cell_other, clprune_net_recurrent(net, "bad", linear(net),
+                      &(clprune_recurrent_desc){.cell = (clprune_cell)2}, true))
+LAYER(cell_reserved, clprune_net_recurrent(net, "bad", linear(net),
+                         &(clprune_recurrent_desc){.reserved = {0, 1}}, true))
+LAYER(cell_gates, clprune_net_recurrent(
+                      net, "bad", clprune_net_linear(net, "three", linear(net), 3), NULL, false))
+LAYER(cell_steps, clprune_net_recurrent(net, "bad", clprune_net_linear(net, "four", linear(net), 4),
+                      &(clprune_recurrent_desc){.steps = 3}, false))
 LAYER(conv_reserved,
     conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .reserved = {0, 1}}))
 LAYER(conv_reserved_0,
@@ -469,6 +477,10 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(permute_image, INVALID_SIZE, "no image of 6 x 12"),
     ROW(permute_none, INVALID_SIZE, "layer bad: its axes are no order"),
     ROW(conv_groups, INVALID_SIZE, "groups is 2, expected a divisor of the 3 input"),
+    ROW(cell_other, INVALID_ARGUMENT, "layer bad: its cell is 2"),
+    ROW(cell_reserved, INVALID_ARGUMENT, "or a reserved field is not 0"),
+    ROW(cell_gates, INVALID_SIZE, "layer bad: 3 columns are not 4 gates"),
+    ROW(cell_steps, INVALID_SIZE, "3 steps do not divide the 4 rows"),
     ROW(conv_reserved, INVALID_ARGUMENT, "reserved"),
     ROW(conv_reserved_0, INVALID_ARGUMENT, "reserved"),
     ROW(conv_rows, INVALID_ARGUMENT, "layer bad: its input is not an image"),

@@ -61,6 +61,8 @@ KIND(head_norm, clprune_net_head_norm(net, "hn", clprune_net_linear(net, "l", x,
 KIND(head_norms,
     clprune_net_head_norm(net, "k", clprune_net_head_norm(net, "q", x, 0, 2, 4), 8, 1, 4))
 KIND(swiglu, clprune_net_swiglu(net, "sw", clprune_net_linear(net, "l", x, 2 * COLS)))
+KIND(gru, clprune_net_recurrent(net, "gru", clprune_net_linear(net, "l", x, 12),
+              &(clprune_recurrent_desc){.cell = CLPRUNE_CELL_GRU}, false))
 KIND(tied,
     (x = clprune_net_linear(net, "l", x, COLS), clprune_net_tie(net, "l.weight", "a.weight"), x))
 
@@ -73,7 +75,7 @@ static const net_kind chains[] = {NAMED(affine_mean), NAMED(affine_gelu), NAMED(
     NAMED(gelu_scale), NAMED(affine_scale), NAMED(positions_of), NAMED(rows_scale),
     NAMED(class_token), NAMED(conv_norm_relu), NAMED(depthwise_norm), NAMED(squeeze),
     NAMED(gated_sum), NAMED(grn), NAMED(joined), NAMED(joined_rows), NAMED(halves),
-    NAMED(attention), NAMED(head_norm), NAMED(head_norms), NAMED(swiglu), NAMED(tied)};
+    NAMED(attention), NAMED(head_norm), NAMED(head_norms), NAMED(swiglu), NAMED(gru), NAMED(tied)};
 
 /* A kind of layer between linear ones; model->seed: its number. */
 static void build(clprune_net *net, const net_model *model)

@@ -221,6 +221,26 @@ static drawn add_part(graph *g, drawn *x, drawn **y)
     return made;
 }
 
+/* LSTM, of half as many states, or GRU, over all rows or each two. */
+static drawn add_recurrent(graph *g, drawn *x)
+{
+    const bool lstm = x->cols % 2 == 0 && test_rng_below(&g->rng, 2);
+    const clprune_recurrent_desc desc = {.cell = lstm ? CLPRUNE_CELL_LSTM : CLPRUNE_CELL_GRU,
+        .steps = x->rows % 2 == 0 && test_rng_below(&g->rng, 2) ? 2 : 0,
+        .reverse = test_rng_below(&g->rng, 2)};
+    drawn made = *x;
+    made.used = false;
+    made.value =
+        clprune_net_linear(g->net, note(g, "linear", x, NULL), x->value, (lstm ? 2 : 3) * x->cols);
+    made.cols = (lstm ? 2 : 3) * x->cols;
+    drawn *z = keep_value(g, x, NULL, made);
+    made.cols = x->cols;
+    made.value = clprune_net_recurrent(
+        g->net, note(g, lstm ? "lstm" : "gru", z, NULL), z->value, &desc, true);
+    z->used = true;
+    return made;
+}
+
 /* A residual block: x + ls * f(x), or of another value in place of the first x. */
 static void add_block(graph *g)
 {
@@ -292,6 +312,10 @@ static void add_layer(graph *g)
         }
         break;
     case 7:
+        if (x->side == 0 && test_rng_below(&g->rng, 3) > 0) {
+            made = add_recurrent(g, x);
+            break;
+        }
         made.value = clprune_net_dropout(net, note(g, "dropout", x, NULL), x->value, 0.25f);
         break;
     case 8:

@@ -98,6 +98,11 @@ int main(void)
     MEMBER(clprune_net_products, y_below);
     MEMBER(clprune_net_products, factor);
     MEMBER(clprune_net_products, reserved);
+    STRUCTURE(clprune_recurrent_desc);
+    MEMBER(clprune_recurrent_desc, cell);
+    MEMBER(clprune_recurrent_desc, steps);
+    MEMBER(clprune_recurrent_desc, reverse);
+    MEMBER(clprune_recurrent_desc, reserved);
     STRUCTURE(clprune_permute_desc);
     MEMBER(clprune_permute_desc, rank);
     MEMBER(clprune_permute_desc, extents);

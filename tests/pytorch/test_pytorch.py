@@ -56,6 +56,7 @@ class Layouts(Case):
                       "clprune_net_bias": clprune_net._Bias,
                       "clprune_net_angles": clprune_net._Angles,
                       "clprune_net_products": clprune_net._Product,
+                      "clprune_recurrent_desc": clprune_net._Recurrent,
                       "clprune_permute_desc": clprune_net._Order,
                       "clprune_net_conv": clprune_net._Conv,
                       "clprune_max_pool_desc": clprune_net._Pool,

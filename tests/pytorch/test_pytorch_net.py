@@ -962,6 +962,11 @@ class Moves(nn.Module):
         return torch.cat([a, b], 2).flatten(1, 2)[:, ::2] + F.avg_pool1d(x.flatten(2), 3, 1, 1).view(x.shape)
 
 
+class First(nn.Module):
+    def forward(self, several):
+        return several[0]
+
+
 class Recurrent(nn.Module):
     """Cells over rows, over both axes of images as Sequencer has them, and the last state."""
 
@@ -1153,6 +1158,39 @@ class Values(Case):
                 for n in 6, 4:  # then a smaller batch
                     self.assert_alike(net, model.double(), x[:n], y[:n])
                 net.close()
+
+    def test_recurrent(self):
+        """A cell is a few layers, however many steps; dense gradients are PyTorch's, codes nearly; what is refused."""
+        for kind in nn.LSTM, nn.GRU:
+            model = nn.Sequential(kind(9, 32, 2, batch_first=True, bidirectional=True), First(), nn.Linear(64, CLASSES))
+            x, y = torch.randn(12, 15, 9), torch.randint(CLASSES, (12, 15))
+            loss = lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten())
+            want, expected = autograd(copy.deepcopy(model), x, y, loss)
+            kept = []
+            for keep, bits, bound in (("dense", 4, 1e-5), ("exact", 4, 1e-5), ("compact", 8, 0.02), ("compact", 4, 0.2),
+                                      ("least", 4, 0.4)):
+                with self.subTest(kind.__name__, keep=keep, bits=bits):
+                    net = clprune.Net(model, x, keep=keep, bits=bits)
+                    self.assertLess(len(str(net).splitlines()), 24)
+                    got, grads = net.gradients(x, y)
+                    self.assertLess(abs(got - want), 1e-5)
+                    away = error(*(torch.cat([values[n].flatten() for n in expected]) for values in (grads, expected)))
+                    self.assertLess(away, bound)
+                    kept.append(net.saved_bytes)
+                    net.close()
+            self.assertEqual(kept, sorted(kept, reverse=True))
+            self.assertLess(kept[-1], kept[0] / 2)
+            model = nn.Sequential(kind(9, 128, batch_first=True), First())
+            x, y = torch.randn(12, 120, 9), torch.randn(12, 120, 128)
+            net = clprune.Net(model, x, keep="least", loss="mse")  # a few samples at a time
+            self.assert_alike(net, model, x, y, lambda out, y: F.mse_loss(out, y))
+            net.close()
+            drops = kind(9, 8, 3, batch_first=True, dropout=0.5)
+            net = clprune.Net(nn.Sequential(drops, First(), nn.Linear(8, 2)), x)
+            self.assertEqual(sum(" dropout" in line for line in str(net).splitlines()), 2)
+            net.close()
+        with self.assertRaisesRegex(clprune.Error, "a projection .proj_size."):
+            clprune.Net(nn.Sequential(nn.LSTM(9, 8, proj_size=4, batch_first=True), First()), x)
 
     def test_tokens(self):
         """A loss of each row, of which some do not count; pixels likewise."""

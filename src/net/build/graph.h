@@ -77,6 +77,7 @@ struct clprune__net_layer {
         clprune__net_part part; /* concat, slice */
         clprune_net_products products;
         clprune_permute_desc permute;
+        clprune_recurrent_desc recurrent;
         struct {
             size_t at[4], words; /* of `table` */
         } table;

@@ -102,6 +102,7 @@ static inline clprune_status clprune__net_create_table(const clprune__net_graph 
     WAYS(cross_attention_ways)                                                                     \
     WAYS(products_ways)                                                                            \
     WAYS(softmax_ways)                                                                             \
+    WAYS(recurrent_ways)                                                                           \
     WAYS(token_ways)                                                                               \
     WAYS(rotary_ways)                                                                              \
     WAYS(lora_ways)

@@ -1,0 +1,48 @@
+/* Recurrent layers over time: LSTM and GRU, with the equations and the order of gates of PyTorch
+ * (torch.nn.LSTM, torch.nn.GRU). The product with the inputs, z, is a linear layer before them. The
+ * backward pass needs z and y alone: gates are made again. */
+#ifndef CLPRUNE_RECURRENT_H
+#define CLPRUNE_RECURRENT_H
+
+#include <stdbool.h>
+
+#include "clprune/matrix.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* With a = w h' + b of the step before, whose states h' and c' are 0 at first; s is the sigmoid:
+ *     LSTM   z = [zi zf zg zo];  i = s(zi + ai), f = s(zf + af), g = tanh(zg + ag), o = s(zo + ao)
+ *            c = f * c' + i * g;  h = o * tanh(c);  y = [h c]
+ *     GRU    z = [zr zu zn];  r = s(zr + ar), u = s(zu + au), n = tanh(zn + r * an)
+ *            h = (1 - u) * n + u * h';  y = h */
+typedef enum clprune_cell { CLPRUNE_CELL_LSTM = 0, CLPRUNE_CELL_GRU = 1 } clprune_cell;
+
+/* Zero-initialise, then set the fields that you need. */
+typedef struct clprune_recurrent_desc {
+    clprune_cell cell;
+    size_t steps;         /* of a sequence, at least 1: rows one behind the other */
+    bool reverse;         /* time runs from a sequence's last row to its first */
+    uint64_t reserved[2]; /* zeros */
+} clprune_recurrent_desc;
+
+/* M rows, a multiple of steps; states of H columns, G = 4 H (LSTM) or 3 H (GRU). z: M x G; w: G x
+ * H; b: 1 x G, or CLPRUNE_NO_MAT; y: M x 2 H (LSTM) or M x H (GRU), must not overlap the others.
+ * Takes scratch of M / steps x G floats. */
+CLPRUNE_API clprune_status clprune_recurrent_forward(clprune_context *context,
+    const clprune_recurrent_desc *desc, clprune_mat z, clprune_mat w, clprune_mat b, clprune_mat y,
+    cl_event *event);
+
+/* The gradients from dy, shaped as y, of a z and a y that are restored or those of the forward
+ * pass: dz, and those of w and b, plus beta times their old values; beta 0 does not read these. dw,
+ * db: shaped as w and b, or CLPRUNE_NO_MAT. db needs no b. Outputs must not overlap inputs nor each
+ * other. Takes scratch of two or three times M / steps x H floats, for GRU and M x H. */
+CLPRUNE_API clprune_status clprune_recurrent_backward(clprune_context *context,
+    const clprune_recurrent_desc *desc, float beta, clprune_mat z, clprune_mat w, clprune_mat b,
+    clprune_mat y, clprune_mat dy, clprune_mat dz, clprune_mat dw, clprune_mat db, cl_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
