@@ -83,6 +83,10 @@ models = {
     "pythia": t.GPTNeoXForCausalLM(t.GPTNeoXConfig(**neox)),
     "gpt_neox, one after the other": t.GPTNeoXForCausalLM(t.GPTNeoXConfig(
         **neox, use_parallel_residual=False, rotary_pct=0.5, rotary_emb_base=500, tie_word_embeddings=True)),
+    "phi": t.PhiForCausalLM(t.PhiConfig(**ends)),
+    "phi, tied": t.PhiForCausalLM(t.PhiConfig(
+        **ends, tie_word_embeddings=True, hidden_act="gelu_pytorch_tanh", rope_parameters=dict(
+            rope_type="linear", factor=2.5, rope_theta=500.0, partial_rotary_factor=0.75))),
     "gpt2": t.GPT2LMHeadModel(t.GPT2Config(vocab_size=VOCABULARY, n_embd=64, n_layer=2, n_head=4, n_positions=CONTEXT,
                                            layer_norm_epsilon=1e-3, bos_token_id=0, eos_token_id=0)),
 }
