@@ -121,6 +121,7 @@ static const char *settle(trainer_sizes *sizes)
     const gpt_arch *usual = arch_of(sizes);
     net_model_usual(sizes, 0, usual->vocabulary, usual->context);
     sizes->context = (size_t)sizes->extra[0];
+    sizes->learned = usual->hidden == 0;
     if (usual->most > 0 && sizes->context > usual->most) {
         (void)snprintf(wrong, sizeof wrong,
             "--context is %zu, but its sliding window or its rotary positions end at %zu tokens",

@@ -99,6 +99,7 @@ done >apart.jsonl
 mkdir apart
 cp apart.jsonl apart/train.jsonl
 cp apart.jsonl apart/val.jsonl
+make gpt2 gpt2
 apart="--model m/model.gguf --data apart/train.jsonl --batch-size 2"
 for context in 11 23 94; do
     run $apart --context $context --packing apart --test-only --summary-json $context.json
@@ -125,6 +126,10 @@ cut -d, -f1-5 apart.whole/log.csv >have
 cut -d, -f1-5 apart.part/log.csv | cmp -s - have || fail "a resumed run of texts apart gives another log"
 ends 2 'gpt-train: --packing joined: the run in .* has apart' "$gpt" --resume apart.part/last.ckpt --packing joined
 ends 2 'gpt-train: --data: --packing apart: text is no NAME.jsonl' "$gpt" --model m/model.gguf $small --packing apart
+for model in "--arch gpt_micro" "--model gpt2/model.gguf"; do
+    ends 2 'gpt-train: --packing apart needs a model with rotary positions; this one learns them' \
+        "$gpt" $model --data apart/train.jsonl --context 16 --packing apart --plan
+done
 ends 2 'gpt-train: --data: --packing apart needs --data NAME.jsonl' "$gpt" --arch llama_micro --packing apart --steps 1
 
 # --prompt in place of the first tokens of the tests; the token that ends a text.
