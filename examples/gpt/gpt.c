@@ -1,5 +1,5 @@
-/* GPT-2, GPT-NeoX and models of Llama's kind (gpt_layers.h): their sizes, initial values and names
- * in files.
+/* GPT-2, GPT-NeoX, Phi and models of Llama's kind (gpt_layers.h): their sizes, initial values and
+ * names in files.
  */
 #include <math.h>
 #include <stdio.h>
@@ -56,8 +56,8 @@ static bool ends_with(const char *name, const char *end)
  * so that the sum over all branches does not grow with the depth; positions 0.01, biases 0. */
 static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight *weight)
 {
-    static const char *const ends[] = {
-        "c_proj.weight", "o_proj.weight", "down_proj.weight", "dense.weight", "4h_to_h.weight"};
+    static const char *const ends[] = {"c_proj.weight", "o_proj.weight", "down_proj.weight",
+        "dense.weight", "4h_to_h.weight", "fc2.weight"};
     const double branches = 2.0 * (double)arch_of(sizes)->depth;
     if (weight->rank == 1)
         return weight->inputs == 0 && ends_with(weight->name, ".weight") ? 1 : 0;
@@ -121,6 +121,7 @@ static const char *settle(trainer_sizes *sizes)
     const gpt_arch *usual = arch_of(sizes);
     net_model_usual(sizes, 0, usual->vocabulary, usual->context);
     sizes->context = (size_t)sizes->extra[0];
+    sizes->learned = usual->hidden == 0;
     if (usual->most > 0 && sizes->context > usual->most) {
         (void)snprintf(wrong, sizeof wrong,
             "--context is %zu, but its sliding window or its rotary positions end at %zu tokens",
@@ -146,7 +147,7 @@ extern const trainer_model gpt_model;
 const trainer_model gpt_model = {
     .program = "gpt-train",
     .about =
-        "Trains a GPT, a Llama or a model of its kind (Mistral, Qwen, Phi-3, Gemma, SmolLM, OLMo,\n"
+        "Trains a GPT, a Llama or a model of its kind (Mistral, Qwen, Phi, Gemma, SmolLM, OLMo,\n"
         "Pythia) on a text or on tokens, on any OpenCL device. The activations that the backward\n"
         "pass reads are kept dense, pruned in blocks, as codes, or in part: the rest is\n"
         "recomputed.\n",

@@ -19,7 +19,8 @@ enum {
     NEOX = 32,
     GEMMA3 = 64,
     SMOLLM3 = 128,
-    OLMO2 = 256
+    OLMO2 = 256,
+    PHI = 512
 };
 
 /* A kind of model, by model_type: what is its own where config.json says nothing. */
@@ -43,7 +44,7 @@ static const kind_row kinds[] = {{"llama", LLAMA, 1e4, 1e-6},
     {"gemma3_text", GEMMA3, 1e6, 1e-6, .tied = true, .head_norms = true, .windowed = true,
         .head = 256, .window = 4096, .every = 6},
     {"olmo2", OLMO2, 1e4, 1e-5, .head_norms = true}, {"gpt2", GPT2, 0, 1e-5, .tied = true},
-    {"gpt_neox", NEOX, 1e4, 1e-5}};
+    {"gpt_neox", NEOX, 1e4, 1e-5}, {"phi", PHI, 1e4, 1e-5}};
 
 /* What must have one value, or one of two. */
 static const struct {
@@ -53,7 +54,8 @@ static const struct {
     {"hidden_act", "gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu", GEMMA},
     {"hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh", NULL, GEMMA | GEMMA2 | GEMMA3},
     {"activation_function", "gelu_new", "gelu_new", NULL, GPT2},
-    {"hidden_act", "gelu", "gelu", NULL, NEOX}};
+    {"hidden_act", "gelu", "gelu", NULL, NEOX},
+    {"hidden_act", "gelu_new", "gelu_new", "gelu_pytorch_tanh", PHI}};
 static const struct {
     const char *name;
     double want;
@@ -62,7 +64,7 @@ static const struct {
     {"attention_bias", 0, PHI3}, {"use_bidirectional_attention", 0, GEMMA | GEMMA2 | GEMMA3},
     {"scale_attn_weights", 1, GPT2}, {"scale_attn_by_inverse_layer_idx", 0, GPT2},
     {"reorder_and_upcast_attn", 0, GPT2}, {"add_cross_attention", 0, GPT2},
-    {"attention_bias", 1, NEOX}};
+    {"attention_bias", 1, NEOX}, {"qk_layernorm", 0, PHI}};
 
 static char wrong[512], what[256]; /* what: behind the file's name */
 
@@ -128,7 +130,9 @@ static bool take_rotary(const json_file *c, const char *object, double outside, 
     (void)snprintf(path, sizeof path, "%s.partial_rotary_factor", object);
     const double part = json_file_number(c, path,
         json_file_number(c, "partial_rotary_factor",
-            family == NEOX ? json_file_number(c, "rotary_pct", 0.25) : 1));
+            family == NEOX  ? json_file_number(c, "rotary_pct", 0.25)
+            : family == PHI ? 0.5
+                            : 1));
     to->theta = (float)theta;
     if (a->heads % a->kv_heads != 0 || a->head % 2 != 0 || !(theta > 1) || !isfinite(to->theta)) {
         (void)snprintf(what, sizeof what,
@@ -136,7 +140,7 @@ static bool take_rotary(const json_file *c, const char *object, double outside, 
             a->heads, a->head, a->kv_heads, theta);
         return false;
     }
-    const bool parts = (family & (PHI3 | NEOX)) != 0;
+    const bool parts = (family & (PHI3 | NEOX | PHI)) != 0;
     a->turned = parts && part > 0 ? (size_t)(part * (double)a->head) : a->head;
     if (!(part > 0 && part <= 1) || (part != 1 && !parts) || a->turned == 0) {
         (void)snprintf(what, sizeof what, "its partial_rotary_factor is %g%s", part,
@@ -244,6 +248,7 @@ static bool take_llama(const json_file *c, const kind_row *kind, gpt_arch *a)
         return false;
     a->joint = kind->family == PHI3;
     a->neox = kind->family == NEOX;
+    a->phi = kind->family == PHI;
     a->parallel = json_file_number(c, "use_parallel_residual", 1) != 0;
     a->out_bias = json_file_number(c, "attention_bias", 0) == 1;
     a->qkv_bias = a->out_bias || kind->qkv_bias;
@@ -265,15 +270,15 @@ static bool take(const json_file *c, gpt_arch *a)
     if (k == sizeof kinds / sizeof *kinds) {
         (void)snprintf(what, sizeof what,
             "its model_type is %.60s, expected llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, "
-            "gemma2, gemma3_text, olmo2, gpt2 or gpt_neox",
+            "gemma2, gemma3_text, olmo2, gpt2, gpt_neox or phi",
             type != NULL ? type : "no text");
         return false;
     }
     const bool gpt2 = kinds[k].family == GPT2;
     const double eps = json_file_number(c,
-        gpt2                      ? "layer_norm_epsilon"
-        : kinds[k].family == NEOX ? "layer_norm_eps"
-                                  : "rms_norm_eps",
+        gpt2                                    ? "layer_norm_epsilon"
+        : (kinds[k].family & (NEOX | PHI)) != 0 ? "layer_norm_eps"
+                                                : "rms_norm_eps",
         kinds[k].eps);
     a->eps = (float)eps;
     a->untied = json_file_number(c, "tie_word_embeddings", kinds[k].tied) != 1;

@@ -1,5 +1,5 @@
-/* gpt_config.h: the sizes of GPT-2, GPT-NeoX and models of Llama's kind, also from config.json of
- * transformers. */
+/* gpt_config.h: the sizes of GPT-2, GPT-NeoX, Phi and models of Llama's kind, also from config.json
+ * of transformers. */
 #ifndef GPT_CONFIG_H
 #define GPT_CONFIG_H
 
@@ -27,6 +27,7 @@ typedef struct gpt_arch {
     bool joint;              /* Phi-3: q, k and v are one matrix of files, and gate and up */
     bool neox;               /* GPT-NeoX, with the sizes of Llama */
     bool parallel;           /* GPT-NeoX: attention and MLP read the same sum */
+    bool phi;                /* Phi: with the sizes of Llama */
     bool gelu;               /* Gemma: gates of GELU by tanh; else of SiLU */
     bool norms_behind;       /* Gemma 2: of what attention and MLP give, too */
     bool olmo2; /* OLMo 2: norms_behind, but none of what they read; head_norms of whole q and k */

@@ -251,7 +251,8 @@ static bool take_gemma(const source *s, bool windowed, gpt_arch *a)
 static bool take_llama(const source *s, gpt_arch *a)
 {
     size_t value, window = 0;
-    const bool phi3 = strcmp(s->kind, "phi3") == 0, gemma = strncmp(s->kind, "gemma", 5) == 0;
+    const bool phi3 = strcmp(s->kind, "phi3") == 0, phi2 = strcmp(s->kind, "phi2") == 0,
+               gemma = strncmp(s->kind, "gemma", 5) == 0;
     const double head = (double)a->dim / (double)a->heads;
     const double usual = strcmp(s->kind, "gemma2") == 0 ? 4096 : 0;
     if (!take_size(s, "attention.head_count_kv", (double)a->heads, &a->kv_heads) ||
@@ -265,9 +266,10 @@ static bool take_llama(const source *s, gpt_arch *a)
     const double theta = gguf_number(&s->file, key_of(s, "rope.freq_base"), 1e4);
     a->rotary.theta = (float)theta;
     a->joint = phi3;
+    a->phi = phi2;
     a->norms_behind = a->olmo2 = strcmp(s->kind, "olmo2") == 0;
     a->head_norms = a->olmo2 || strcmp(s->kind, "qwen3") == 0 || strcmp(s->kind, "gemma3") == 0;
-    if (value != a->head || a->turned > a->head || (a->turned != a->head && !phi3) ||
+    if (value != a->head || a->turned > a->head || (a->turned != a->head && !phi3 && !phi2) ||
         a->heads % a->kv_heads != 0 || a->turned % 2 != 0 || a->turned > 2 * GPT_PAIRS ||
         !(theta > 1) || !isfinite(a->rotary.theta)) {
         (void)snprintf(what, sizeof what,
@@ -297,13 +299,13 @@ static bool take(source *s, gpt_arch *a)
         (void)snprintf(what, sizeof what,
             "its general.architecture is %.60s, expected llama, qwen2, qwen3, smollm3, phi3, "
             "gemma, "
-            "gemma2, gemma3, olmo2 or gpt2",
+            "gemma2, gemma3, olmo2, gpt2 or phi2",
             s->kind != NULL ? s->kind : "no text");
         return false;
     }
     const bool gpt2 = strcmp(s->kind, "gpt2") == 0;
-    const char *eps_key =
-        gpt2 ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
+    const char *eps_key = gpt2 || strcmp(s->kind, "phi2") == 0 ? "attention.layer_norm_epsilon"
+                                                               : "attention.layer_norm_rms_epsilon";
     const double eps = gguf_number(&s->file, key_of(s, eps_key), NAN);
     a->eps = (float)eps;
     if (!is_plain(s) || !take_size(s, "embedding_length", NAN, &a->dim) ||

@@ -29,6 +29,10 @@ static const char *const llama_names[][2] = {LLAMA_NAMES};
 static const char *const phi3_names[][2] = {
     {"blk.*.attn_qkv.", "model.layers.*.self_attn.qkv_proj."},
     {"blk.*.ffn_up.", "model.layers.*.mlp.gate_up_proj."}, LLAMA_NAMES};
+static const char *const phi2_names[][2] = {
+    {"blk.*.attn_output.", "model.layers.*.self_attn.dense."},
+    {"blk.*.ffn_up.", "model.layers.*.mlp.fc1."}, {"blk.*.ffn_down.", "model.layers.*.mlp.fc2."},
+    {"output_norm.", "model.final_layernorm."}, LLAMA_NAMES};
 static const char *const gemma2_names[][2] = {
     {"blk.*.post_attention_norm.", "model.layers.*.post_attention_layernorm."},
     {"blk.*.ffn_norm.", "model.layers.*.pre_feedforward_layernorm."},
@@ -59,4 +63,4 @@ const trainer_gguf gpt_ggufs[] = {{"llama", llama_names, llama_pairs}, {"qwen2",
     {"qwen3", llama_names, NULL}, {"smollm3", llama_names, smollm3_pairs},
     {"phi3", phi3_names, NULL}, {"gemma", llama_names, NULL}, {"gemma2", gemma2_names, NULL},
     {"gemma3", gemma2_names, NULL}, {"olmo2", gemma2_names, NULL}, {"gpt2", gpt2_names, NULL},
-    {NULL, NULL, NULL}};
+    {"phi2", phi2_names, NULL}, {NULL, NULL, NULL}};

@@ -24,6 +24,13 @@
  * x))) or one after the other }
  *       -> final_layer_norm -> logits = x embed_out^T
  *
+ * Phi (arXiv 2309.05463), with the names of PhiForCausalLM:
+ *
+ *     tokens -> embed_tokens
+ *       -> depth blocks { n = input_layernorm x; x += mlp.fc2(gelu(mlp.fc1(n)))
+ *                         + self_attn.dense(attention(rotary(qkv(n)))) }
+ *       -> final_layernorm -> logits = lm_head x + a bias
+ *
  * Qwen3's queries and keys have norms of each head before rotary. Gemma (arXiv 2403.08295) scales
  * its embeddings; Gemma 2 (arXiv 2408.00118) also has norms behind both branches, and caps. Gemma 3
  * (arXiv 2503.19786) has both kinds of norms, no caps, and rotary positions of its own in global
@@ -139,6 +146,19 @@ static clprune_net_value add_neox(clprune_net *net, const gpt_arch *a, clprune_n
     return clprune_net_add(net, "sum2", sum, t);
 }
 
+static clprune_net_value add_phi(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+{
+    const clprune_net_attn attn = {.heads = a->heads, .kv_heads = a->kv_heads, .causal = true};
+    const clprune_net_value norm = clprune_net_layer_norm(net, "input_layernorm", x);
+    size_t rows[3];
+    gpt_qkv_rows(a, rows);
+    clprune_net_value t = add_parts(net, a, NULL, "self_attn.qkv", norm, gpt_qkv, rows, 3, true);
+    t = clprune_net_attention(net, "self_attn", add_rotary(net, a, t, &a->rotary), &attn);
+    x = clprune_net_add(net, "sum1", x, clprune_net_linear(net, "self_attn.dense", t, a->dim));
+    t = clprune_net_gelu_tanh(net, "mlp.act", clprune_net_linear(net, "mlp.fc1", norm, a->hidden));
+    return clprune_net_add(net, "sum2", x, clprune_net_linear(net, "mlp.fc2", t, a->dim));
+}
+
 /* The names of a family. */
 typedef struct family {
     const char *embedding, *table, *blocks, *norm, *head, *head_table;
@@ -150,8 +170,10 @@ static const family *family_of(const gpt_arch *a)
                         llama = {"model.embed_tokens", "model.embed_tokens.weight", "model.layers",
                             "model.norm", "lm_head", "lm_head.weight"},
                         neox = {"gpt_neox.embed_in", "gpt_neox.embed_in.weight", "gpt_neox.layers",
-                            "gpt_neox.final_layer_norm", "embed_out", "embed_out.weight"};
-    return a->neox ? &neox : a->hidden > 0 ? &llama : &gpt2;
+                            "gpt_neox.final_layer_norm", "embed_out", "embed_out.weight"},
+                        phi = {"model.embed_tokens", "model.embed_tokens.weight", "model.layers",
+                            "model.final_layernorm", "lm_head", "lm_head.weight"};
+    return a->neox ? &neox : a->phi ? &phi : a->hidden > 0 ? &llama : &gpt2;
 }
 
 const char *gpt_table(const gpt_arch *a, bool head)
@@ -162,7 +184,7 @@ const char *gpt_table(const gpt_arch *a, bool head)
 void gpt_layers_add(clprune_net *net, const gpt_arch *a, size_t context, size_t vocabulary)
 {
     const family *of = family_of(a);
-    const bool llama = a->hidden > 0 && !a->neox;
+    const bool llama = a->hidden > 0 && !a->neox && !a->phi;
     clprune_net_value x = clprune_net_tokens(net, context);
     if (a->eps > 0)
         clprune_net_eps(net, a->eps);
@@ -176,11 +198,16 @@ void gpt_layers_add(clprune_net *net, const gpt_arch *a, size_t context, size_t 
         (void)snprintf(part, sizeof part, "%s.%zu", of->blocks, i);
         clprune_net_part(net, part);
         const gpt_rotary *by = i < GPT_BLOCKS && a->other[i] ? &a->others : &a->rotary;
-        x = llama ? add_llama(net, a, x, by) : a->neox ? add_neox(net, a, x) : add_gpt2(net, a, x);
+        x = llama     ? add_llama(net, a, x, by)
+            : a->neox ? add_neox(net, a, x)
+            : a->phi  ? add_phi(net, a, x)
+                      : add_gpt2(net, a, x);
     }
     clprune_net_part(net, NULL);
     x = llama ? clprune_net_rms_norm(net, of->norm, x) : clprune_net_layer_norm(net, of->norm, x);
     clprune_net_token_loss(net, of->head, x, vocabulary);
+    if (a->phi)
+        clprune_net_bias_logits(net);
     if (a->logit_cap > 0)
         clprune_net_cap_logits(net, a->logit_cap);
     if (!a->untied)

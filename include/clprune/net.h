@@ -409,8 +409,13 @@ CLPRUNE_API void clprune_net_binary_cross_entropy(clprune_net *net, clprune_net_
 CLPRUNE_API void clprune_net_token_loss(
     clprune_net *net, const char *name, clprune_net_value x, size_t vocabulary);
 
-/* Logits of the token loss before it become cap * tanh(logit / cap), those of clprune_net_logits,
- * too, as Gemma 2's. cap: above 0. Before clprune_net_settle; later calls change nothing. */
+/* Adds "NAME.bias", a row of `vocabulary`, to the logits of the token loss before it, and to those
+ * of clprune_net_logits. Before clprune_net_settle; later calls change nothing. */
+CLPRUNE_API void clprune_net_bias_logits(clprune_net *net);
+
+/* Logits of the token loss before it, with their bias, become cap * tanh(logit / cap), those of
+ * clprune_net_logits, too, as Gemma 2's. cap: above 0. Before clprune_net_settle; later calls
+ * change nothing. */
 CLPRUNE_API void clprune_net_cap_logits(clprune_net *net, float cap);
 
 /* A loss of the caller's own, of y: clprune_net_backward, after a forward pass in training, takes

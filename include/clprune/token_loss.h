@@ -31,18 +31,19 @@ CLPRUNE_API clprune_status clprune_token_loss_backward(clprune_context *context,
     float scale, clprune_mat weight, clprune_mat log_p, clprune_ints labels, clprune_mat dlogits,
     cl_event *event);
 
-/* A linear layer without bias, the loss of its output, and their gradients in one: for large
+/* A linear layer, the loss of its output, and their gradients in one: for large
  * vocabularies, whose logits would take more memory than a model's activations. Logits live for
  * some rows at a time: 8 MiB of scratch, on GPUs 1/256 of the memory, up to 256 MiB; or 128 rows if
  * they take more; with a cap an eighth more.
- *     logits = x w^T, or with a cap above 0 cap * tanh(x w^T / cap); loss and hit as above
- *     dx = dlogits w, dw = dlogits^T x + beta * dw, with dlogits as above, with a cap times
- *         1 - (logits / cap)^2
- * x, dx: M x d; w, dw: vocabulary x d, w also of bf16 or codes; dx may be x. hit, dx and dw may be
- * CLPRUNE_NO_MAT. */
+ *     z = x w^T + b, logits = z, or with a cap above 0 cap * tanh(z / cap); loss and hit as above
+ *     dx = dz w, dw = dz^T x + beta * dw, db = the sums of dz's columns + beta * db, with dz =
+ *         dlogits as above, with a cap times 1 - (logits / cap)^2
+ * x, dx: M x d; w, dw: vocabulary x d, w also of bf16 or codes; b, db: 1 x vocabulary; dx may be x.
+ * b, hit, dx, dw and db may be CLPRUNE_NO_MAT. */
 CLPRUNE_API clprune_status clprune_token_head(clprune_context *context, size_t batch, float beta,
-    float smoothing, float scale, float cap, clprune_mat x, clprune_mat w, clprune_ints labels,
-    clprune_mat loss, clprune_mat hit, clprune_mat dx, clprune_mat dw, cl_event *event);
+    float smoothing, float scale, float cap, clprune_mat x, clprune_mat w, clprune_mat b,
+    clprune_ints labels, clprune_mat loss, clprune_mat hit, clprune_mat dx, clprune_mat dw,
+    clprune_mat db, cl_event *event);
 
 #ifdef __cplusplus
 }

@@ -250,8 +250,9 @@ static bool weight_at(const clprune_net *net, size_t index, clprune_net_weight *
         .rank = param->rank,
         .inputs = param->inputs,
         .image = param->image,
-        .output =
-            net->graph.head > 0 ? index == net->graph.head - 1 : param->layer == output_layer(net),
+        .output = net->graph.head > 0
+                      ? index + 1 == net->graph.head || index + 1 == net->graph.head_bias
+                      : param->layer == output_layer(net),
         .value = net->body.tensors[index].value};
     memcpy(weight->shape, param->shape, sizeof weight->shape);
     return true;

@@ -90,9 +90,9 @@ SCALAR(smoothing_tokens, clprune_token_loss_forward(context, 2, value, mats[0], 
 SCALAR(smoothing_tokens_back,
     clprune_token_loss_backward(
         context, value, 1, clprune_mat_of(mats[3].buffer, 1, 1), mats[0], INTS(1), mats[2], NULL))
-SCALAR(smoothing_head,
-    clprune_token_head(context, 2, 0, value, 1, 0, mats[0], mats[1], INTS(2),
-        clprune_mat_of(mats[3].buffer, 2, 1), CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL))
+SCALAR(smoothing_head, clprune_token_head(context, 2, 0, value, 1, 0, mats[0], mats[1],
+                           CLPRUNE_NO_MAT, INTS(2), clprune_mat_of(mats[3].buffer, 2, 1),
+                           CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL))
 SCALAR(drop_path_rate, clprune_drop_path(context, value, 7, 1, 0, mats[0], mats[1], NULL))
 SCALAR(dropout_rate, clprune_dropout(context, value, 7, 0, mats[0], mats[1], NULL))
 SCALAR(bn_eps, clprune_batch_norm_inverse(context, value, clprune_mat_of(mats[0].buffer, 1, 4),

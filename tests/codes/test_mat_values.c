@@ -161,7 +161,8 @@ static void head(void **state)
     for (int i = 0; i < 2; i++) {
         test_mat loss = test_mat_make(3, 1, 0, NULL), to = test_mat_make(N, shape.cols, 0, NULL);
         TEST_OK(clprune_token_head(test_context(), 3, 0, 0, 1, 0, x.mat, i == 0 ? w.mat : dense.mat,
-            test_buf_ints(&ints), loss.mat, CLPRUNE_NO_MAT, to.mat, CLPRUNE_NO_MAT, NULL));
+            CLPRUNE_NO_MAT, test_buf_ints(&ints), loss.mat, CLPRUNE_NO_MAT, to.mat, CLPRUNE_NO_MAT,
+            CLPRUNE_NO_MAT, NULL));
         got[i] = test_mat_get(&loss, "loss");
         dx[i] = test_mat_get(&to, "dx");
     }

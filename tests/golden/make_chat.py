@@ -5,12 +5,16 @@ Llama 3.1's on are written here, and write what the public ones write.
 
 {...} is a special token, [...] what is to be learnt. tests/long/chat_templates.sh compares tokens of real vocabularies.
 """
+import datetime
 import re
 
+from transformers.utils import chat_template_utils
 from transformers.utils.chat_template_utils import render_jinja_template
 
 BOS, EOS = "<s>", "</s>"
 DAY = "26 Jul 2024"  # date_string, which is today for Llama 3.2 where nobody sets it
+# what SmolLM3's template has as today
+chat_template_utils.datetime = type("Then", (), {"now": staticmethod(lambda: datetime.datetime(2025, 7, 8))})
 SPECIAL = [BOS, EOS, "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|user|>", "<|assistant|>",
            "<|system|>", "<|end|>", "<start_of_turn>", "<end_of_turn>"]
 INST = ["[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"]  # special to Mistral from 0.3 on
@@ -197,6 +201,31 @@ GEMMA3 = ("{{ bos_token }}{%- if messages[0].role == 'system' -%}{%- if messages
           "{%- endfor -%}{%- endif -%}{{ '<end_of_turn>\\n' }}{%- endfor -%}"
           "{%- if add_generation_prompt -%}{{ '<start_of_turn>model\\n' }}{%- endif -%}")
 
+UNTHOUGHT = "<think>\n\n</think>\n"  # in SmolLM3's prompts under /no_think
+SMOLLM3 = (r"""{% if enable_thinking is defined and not enable_thinking %}{% set reasoning_mode = '/no_think' %}
+{% else %}{% set reasoning_mode = '/think' %}{% endif %}
+{{ '<|im_start|>system\n' }}
+{%- if messages[0].role == 'system' %}{% set system_message = messages[0].content %}
+{% if '/no_think' in system_message %}{% set reasoning_mode = '/no_think' %}
+{% elif '/think' in system_message %}{% set reasoning_mode = '/think' %}{% endif %}
+{% set custom_instructions = system_message.replace('/no_think', '').replace('/think', '').rstrip() %}{% endif %}
+{% if system_message is defined and '/system_override' in system_message %}
+{{ custom_instructions.replace('/system_override', '').rstrip() + '<|im_end|>\n' }}
+{%- else %}{{ '## Metadata\n\nKnowledge Cutoff Date: June 2025\n' }}{% set today = strftime_now('%d %B %Y') %}
+{{ 'Today Date: ' ~ today ~ '\nReasoning Mode: ' + reasoning_mode + '\n\n## Custom Instructions\n\n' }}
+{%- if custom_instructions %}{{ custom_instructions + '\n\n' }}
+{%- elif reasoning_mode == '/think' %}{{ 'Think in <think>, then say it.\n\n' }}{% else %}{{ "Don't think.\n\n" }}{% endif %}
+{% if xml_tools or python_tools@ %}{{ '### Tools\n\n' }}{% if tools %}{{ 'a' }}{% else %}{{ 'b' }}{% endif %}
+{{ '<|im_end|>\n' }}{% endif %}{% endif %}
+{% for message in messages %}{% set content = message.content if message.content is string else '' %}
+{% if message.role == 'user' %}{{ '<|im_start|>' + message.role + '\n' + content + '<|im_end|>\n' }}
+{%- elif message.role == 'assistant' %}{% generation %}{% if reasoning_mode == '/think' %}
+{{ '<|im_start|>assistant\n' + content.lstrip('\n') + '<|im_end|>\n' }}
+{%- else %}{{ '<|im_start|>assistant\n<think>\n\n</think>\n' + content.lstrip('\n') + '<|im_end|>\n' }}{% endif %}
+{% endgeneration %}{% elif message.role == 'tool' %}{{ '<|im_start|>user\n' + content + '<|im_end|>\n' }}{% endif %}{% endfor %}
+{% if add_generation_prompt %}{% if reasoning_mode == '/think' %}{{ '<|im_start|>assistant\n' }}
+{%- else %}{{ '<|im_start|>assistant\n<think>\n\n</think>\n' }}{% endif %}{% endif %}""")
+
 # family, system messages, template; then what the assistant says is found by: what stands before, and the end of it.
 TEMPLATES = [
     ("ChatML", True, "{% for message in messages %}" + CHATML + ASKS, "<|im_start|>assistant\n", "<|im_end|>"),
@@ -224,6 +253,8 @@ TEMPLATES = [
     ("Mistral Small", True, MISTRAL7, "[/INST]", EOS),
     ("Mistral Small", True, MISTRAL7_USUAL, "[/INST]", EOS),
     ("Gemma 3", True, GEMMA3, "<start_of_turn>model\n", "<end_of_turn>"),
+    ("SmolLM3", True, SMOLLM3.replace("@", ""), "<|im_start|>assistant\n", "<|im_end|>"),
+    ("SmolLM3", True, SMOLLM3.replace("@", " or tools"), "<|im_start|>assistant\n", "<|im_end|>"),
 ]
 CONVERSATIONS = [
     [("user", "Hi there"), ("assistant", "Hello!")],
@@ -237,7 +268,8 @@ CONVERSATIONS = [
 
 def learnt(text, before, end):
     """What the assistant says, in brackets."""
-    parts = text.split(before)
+    parts = text.split(before + UNTHOUGHT if "Mode: /no_think" in text else before)
+    before = before + UNTHOUGHT if "Mode: /no_think" in text else before
     return parts[0] + "".join(f"{before}[{part.replace(end, end + ']', 1)}" if end in part else before + part for part in parts[1:])
 
 

@@ -28,7 +28,7 @@ import sys
 
 import gguf
 import sentencepiece
-from make_chat import BOS, DAY, EOS, INST, SPECIAL, TEMPLATES
+from make_chat import BOS, DAY, EOS, INST, SPECIAL, TEMPLATES, UNTHOUGHT
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -55,8 +55,9 @@ def content(line=False):
     white = ["", "", "", " ", "  ", "\n", "\n\n", "\t", " \n ", "\u00a0", "\u3000", "\x1c"]
     some = ["", "a", "\u65e5\u672c\u8a9e", "\U0001f642", "na\u00efve", "I'm 12345", "<|im_", "[INST", "<<SYS", "''", "\\n", "{{ x }}"]
     at = rng.randrange(len(words) - 20)
+    orders = ["/no_think", "/think /no_think", "a /think", "b/no_think\n/system_override c"]
     thought = ["<think>\nHm.\n</think>\n\nYes", "<think>", "No</think>\n", "<tool_response>5</tool_response>"]
-    text = rng.choice(white) + rng.choice(some + thought + [" ".join(words[at:at + rng.randrange(1, 20)])] * 8) + rng.choice(white)
+    text = rng.choice(white) + rng.choice(some + orders + thought + [" ".join(words[at:at + rng.randrange(1, 20)])] * 8) + rng.choice(white)
     if any(token in text for token in SPECIAL + INST) or "\u2581" in text:
         return content(line)
     return " ".join(text.split("\n")) or "a" if line else text
@@ -99,7 +100,8 @@ def compare(name, path, tokenizer, system, before, end, eats=False):
     for messages, line in zip(talks, run(path, "lines", [json.dumps({"messages": messages}) for messages in talks])):
         text = tokenizer.apply_chat_template(messages, tokenize=False, date_string=DAY)
         want = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True, date_string=DAY)["input_ids"]
-        marks = tokenizer.apply_chat_template(messages, chat_template=constant(text, before, end), tokenize=True, return_dict=True,
+        opens = before + UNTHOUGHT * (name.startswith("SmolLM3") and before + UNTHOUGHT in text)
+        marks = tokenizer.apply_chat_template(messages, chat_template=constant(text, opens, end), tokenize=True, return_dict=True,
                                               return_assistant_tokens_mask=True)
         assert marks["input_ids"] == want
         marks = [m and not (eats and token == tokenizer.convert_tokens_to_ids("<|assistant|>"))
@@ -133,7 +135,7 @@ def special(family):
 
 def added(tokenizer, family, eats=False):
     tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False, rstrip=eats and t[:2] == "<|") for t in special(family)])
-    if family.startswith("Qwen3"):
+    if family.startswith(("Qwen3", "SmolLM3")):
         tokenizer.add_tokens([AddedToken(t, normalized=False) for t in ("<think>", "</think>", "<tool_response>")])
     return tokenizer
 
@@ -222,7 +224,7 @@ def of_file(path):
 for way in WAYS:
     trained(way)
 for inst in (False, True):
-    pieces([row for row in TEMPLATES if (INST[0] in special(row[0])) == inst and not row[0].startswith("Qwen3")])
+    pieces([row for row in TEMPLATES if (INST[0] in special(row[0])) == inst and not row[0].startswith(("Qwen3", "SmolLM3"))])
 for file in files:
     of_file(file)
 sys.exit(bad > 0)

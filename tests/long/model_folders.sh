@@ -1,6 +1,7 @@
 #!/bin/sh
 # gpt-train --model beside transformers: random small models of each kind, most in several files; the loss of 8 sequences, the
-# tokens that --sample takes one by one, and the logits that --export and, in PEFT, --adapters have after training.
+# tokens that --sample takes one by one, the weights after a step of SGD, and the logits that --export and, in PEFT, --adapters
+# have after training.
 #
 #     model_folders.sh BIN
 #
@@ -21,7 +22,7 @@ import torch
 import transformers as t
 from safetensors.torch import load_file
 
-CONTEXT, VOCABULARY, WRITTEN = 48, 211, 16
+CONTEXT, VOCABULARY, WRITTEN, RATE = 48, 211, 16, 0.125
 torch.manual_seed(1)
 sizes = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=64)
@@ -83,6 +84,10 @@ models = {
     "pythia": t.GPTNeoXForCausalLM(t.GPTNeoXConfig(**neox)),
     "gpt_neox, one after the other": t.GPTNeoXForCausalLM(t.GPTNeoXConfig(
         **neox, use_parallel_residual=False, rotary_pct=0.5, rotary_emb_base=500, tie_word_embeddings=True)),
+    "phi": t.PhiForCausalLM(t.PhiConfig(**ends)),
+    "phi, tied": t.PhiForCausalLM(t.PhiConfig(
+        **ends, tie_word_embeddings=True, hidden_act="gelu_pytorch_tanh", rope_parameters=dict(
+            rope_type="linear", factor=2.5, rope_theta=500.0, partial_rotary_factor=0.75))),
     "gpt2": t.GPT2LMHeadModel(t.GPT2Config(vocab_size=VOCABULARY, n_embd=64, n_layer=2, n_head=4, n_positions=CONTEXT,
                                            layer_norm_epsilon=1e-3, bos_token_id=0, eos_token_id=0)),
 }
@@ -123,6 +128,23 @@ def loaded(model, path):
     return made
 
 
+def stepped(model):
+    """A copy after a step of SGD with all of x."""
+    made = copy.deepcopy(model).eval()
+    made.get_input_embeddings().padding_idx = None  # its row has a gradient, too
+    torch.nn.functional.cross_entropy(made(x).logits.flatten(0, 1), y).backward()
+    with torch.no_grad():
+        for p in made.parameters():
+            p.sub_(RATE * p.grad)
+    return made
+
+
+def far(made, want, before):
+    """Parameters whose change is not the wanted one."""
+    made, want, before = (dict(m.named_parameters()) for m in (made, want, before))
+    return [n for n in want if (made[n] - want[n]).norm() > 2e-3 * (want[n] - before[n]).norm() + 1e-7 * want[n].norm()]
+
+
 bad = 0
 for name, model in models.items():
     with torch.no_grad():
@@ -135,6 +157,11 @@ for name, model in models.items():
     wrong = [] if got and abs(float(got[1]) - want) <= 1e-4 else ["loss"]
     if got and written(model) not in run.stdout:
         wrong.append("written tokens")
+    step = train(name, "--steps", "1", "--train-limit", "8", "--batch-size", "8", "--no-augment", "--optimizer", "sgd",
+                 "--momentum", "0", "--weight-decay", "0", "--warmup-epochs", "0", "--clip-norm", "0", "--lr", str(RATE),
+                 "--export", "step")
+    moved = far(loaded(model, "step"), stepped(model), model) if step.returncode == 0 else [step.stderr.strip()]
+    wrong += [f"a step: {', '.join(moved)}"] if moved else []
     tuned = train(name, "--lora", "4", "--adapters", "adapters", "--export", "full", "--steps", "4", "--lr", "0.01",
                   "--activations", "least", "--train-limit", "64")
     if tuned.returncode == 0:

@@ -42,13 +42,22 @@ def cut(numbers):
 
 
 WORDS = pre_tokenizers.ByteLevel(add_prefix_space=False)
+# of Mistral Nemo and Small
+CAPITAL, SMALL = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+TEKKEN = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(
+    rf"[^\r\n\p{{L}}\p{{N}}]?{CAPITAL}*{SMALL}+|[^\r\n\p{{L}}\p{{N}}]?{CAPITAL}+{SMALL}*"
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"), "isolated"),
+    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 # llama.cpp's four expressions, of which each cuts what the one before left
 DEFAULT = pre_tokenizers.Sequence(
     [pre_tokenizers.Split(Regex(p), "isolated") for p in (
         r"[\p{P}\$\+<=>\^~\|]+", r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+", r"\p{N}+", r"[0-9][0-9][0-9]")] +
     [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 WAYS = {"gpt-2": WORDS, "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), WORDS]),
-        "llama-bpe": cut("{1,3}"), "qwen2": cut(""), "deepseek-r1-qwen": cut(""), "default": DEFAULT}
+        "llama-bpe": cut("{1,3}"), "qwen2": cut(""), "deepseek-r1-qwen": cut(""), "tekken": TEKKEN,
+        "default": DEFAULT}
+
+WHOLE = ("llama-bpe", "tekken")  # a word that is a token needs no merges
 
 
 def texts():
@@ -60,9 +69,9 @@ def texts():
             "\u0645\u0631\u062d\u0628\u0627", "\u0939\u093f\u0928\u094d\u0926\u0940", "\U0001f389\U0001f468\u200d\U0001f469\u200d\U0001f467\U0001f3f3\ufe0f\u200d\U0001f308x\U0001f44d\U0001f3fd",
             "a\u00a0b\u3000c\u2003d\u2028e\u2029f\x85g\u180eh\u200bi", "!!!???...---===>>><<< $100 + \u20ac50", "<|im_start|>user\nHi<|im_end|>\n<s>x</s><unk>", "\uff21\uff11",
             "\U0001d4d0\U0001d7d8\U00010348", "x" * 300, " " * 300, "ab" * 500, "\n" * 50, "\U0001f642" * 99, "1" * 100, "end.\n\n  x\n \n\n y\t\n"]
-    pools = ["abcdefgh ", "  \n\t\r", "0123456789 .,", "'sStTrReEvVmMlLdD ", "".join(some), known]
+    pools = ["abcdefgh ", "abAB '/\u01c5\u02b0\u05d0\u0301\n", "  \n\t\r", "0123456789 .,", "'sStTrReEvVmMlLdD ", "".join(some), known]
     for i in range(2000):
-        some.append("".join(rng.choice(pools[i % 6]) for _ in range(rng.randrange(1, 60))))
+        some.append("".join(rng.choice(pools[i % 7]) for _ in range(rng.randrange(1, 60))))
         some.append("".join(rng.choice(rng.choice(pools)) for _ in range(rng.randrange(1, 60))))
         some.append(bytes(rng.randrange(1, 256) for _ in range(30)).decode("utf-8", "replace"))
     return some + [pages]
@@ -102,7 +111,7 @@ def write(path, tokens, kinds, values, model):
 
 
 def bytes_level(pre, tokens, merges, added=()):
-    tokenizer = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges, ignore_merges=pre == "llama-bpe"))
+    tokenizer = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges, ignore_merges=pre in WHOLE))
     tokenizer.pre_tokenizer = WAYS[pre]
     tokenizer.add_tokens([AddedToken(t, normalized=False) for t in added])
     return lambda text: tokenizer.encode(text).ids
@@ -127,7 +136,7 @@ def trained(pre):
         tokenizer.add_tokens([AddedToken(t, normalized=False) for t in tokens[-3:-1]])
         tokenizer.add_special_tokens(tokens[-1:])
         saved = json.loads(tokenizer.to_str())
-        saved["model"]["ignore_merges"] = pre == "llama-bpe"
+        saved["model"]["ignore_merges"] = pre in WHOLE
         json.dump(saved, open(pre + "/tokenizer.json", "w"))
         loaded = Tokenizer.from_file(pre + "/tokenizer.json")
         compare(pre + ", tokenizer.json", pre, lambda text: loaded.encode(text).ids, which, True)

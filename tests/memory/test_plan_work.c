@@ -105,7 +105,8 @@ static void head_parts(NO_ROW)
         const clprune_ints labels = {test_new_mat(dry, 1, ROWS).buffer, 0};
         clprune_plan_work work;
         TEST_OK(clprune_token_head(dry, 2, 0, 0, 1, 0, x, test_new_mat(dry, VOCABULARY, COLS),
-            labels, loss, CLPRUNE_NO_MAT, x, test_new_mat(dry, VOCABULARY, COLS), NULL));
+            CLPRUNE_NO_MAT, labels, loss, CLPRUNE_NO_MAT, x, test_new_mat(dry, VOCABULARY, COLS),
+            CLPRUNE_NO_MAT, NULL));
         assert_int_equal(find(test_new_plan(dry), "cross_entropy_backward", &work), cases[i].parts);
     }
 }

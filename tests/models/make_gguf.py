@@ -5,8 +5,8 @@ convert_hf_to_gguf. Needs nothing but Python.
     make_gguf.py FOLDER MODEL [TYPE] [CHANGE...]
 
 MODEL is llama, llama-biases, llama-tied, llama-3 and llama-linear (scaled rotary positions), qwen2, qwen3, smollm3, phi3,
-phi3-long, gemma, gemma2, gemma3, gemma3-all (scaled), olmo2 or gpt2; or pythia or neox, which is sequential, whose GGUF file
-nobody reads. FOLDER gets config.json, model.safetensors and model.gguf, both with the same values. TYPE is of the GGUF
+phi3-long, phi2, gemma, gemma2, gemma3, gemma3-all (scaled), olmo2 or gpt2; or pythia or neox, which is sequential, whose GGUF
+file nobody reads. FOLDER gets config.json, model.safetensors and model.gguf, both with the same values. TYPE is of the GGUF
 file's matrices: F32 (the default), F16, BF16, F64, Q8_0 or Q4_1. A CHANGE of the GGUF file alone is KEY=VALUE (a number or a
 text), -KEY, -TENSOR, or +TENSOR, a vector; or TOKEN=TEXT, of a token that controls.
 """
@@ -108,6 +108,24 @@ def gpt2(_):
     yield "transformer.ln_f.bias", "output_norm.bias", (WIDTH,), 0
 
 
+def phi2(_):
+    """The same; as many key heads as heads, and 4 WIDTH columns in the MLP, as the converter writes of each."""
+    yield "model.embed_tokens.weight", "token_embd.weight", (VOCABULARY, WIDTH), 0
+    for i in range(BLOCKS):
+        there, here = f"model.layers.{i}.", f"blk.{i}."
+        for name, short, rows, cols in (("self_attn.q_proj", "attn_q", 1, 1), ("self_attn.k_proj", "attn_k", 1, 1),
+                                        ("self_attn.v_proj", "attn_v", 1, 1), ("self_attn.dense", "attn_output", 1, 1),
+                                        ("mlp.fc1", "ffn_up", 4, 1), ("mlp.fc2", "ffn_down", 1, 4)):
+            rows, cols = rows * WIDTH, cols * WIDTH
+            yield f"{there}{name}.weight", f"{here}{short}.weight", (rows, cols), 0
+            yield f"{there}{name}.bias", f"{here}{short}.bias", (rows,), 0
+        yield f"{there}input_layernorm.weight", f"{here}attn_norm.weight", (WIDTH,), 0
+        yield f"{there}input_layernorm.bias", f"{here}attn_norm.bias", (WIDTH,), 0
+    for name, short, shape in (("model.final_layernorm", "output_norm", (WIDTH,)), ("lm_head", "output", (VOCABULARY, WIDTH))):
+        yield f"{name}.weight", f"{short}.weight", shape, 0
+        yield f"{name}.bias", f"{short}.bias", shape[:1], 0
+
+
 def neox(_):
     """The same, with the names of folders alone."""
     yield "gpt_neox.embed_in.weight", "a", (VOCABULARY, WIDTH), 0
@@ -134,6 +152,11 @@ def config_of(kind):
     if kind == "gpt2":
         return {"model_type": "gpt2", "n_embd": WIDTH, "n_layer": BLOCKS, "n_head": HEADS, "n_positions": CONTEXT,
                 "vocab_size": VOCABULARY, "layer_norm_epsilon": 2.0**-10}
+    if kind == "phi2":
+        return {"model_type": "phi", "hidden_size": WIDTH, "num_hidden_layers": BLOCKS, "num_attention_heads": HEADS,
+                "intermediate_size": 4 * WIDTH, "vocab_size": VOCABULARY, "max_position_embeddings": CONTEXT,
+                "hidden_act": "gelu_new", "layer_norm_eps": 2.0**-10, "partial_rotary_factor": 0.4, "rope_theta": 10000.0,
+                "tie_word_embeddings": False}
     config = {"model_type": kind.split("-")[0], "head_dim": head_of(kind), "hidden_size": WIDTH,
             "num_hidden_layers": blocks_of(kind), "num_attention_heads": HEADS, "num_key_value_heads": KV,
             "intermediate_size": HIDDEN, "vocab_size": VOCABULARY, "max_position_embeddings": CONTEXT,
@@ -160,13 +183,17 @@ def config_of(kind):
 
 
 def values_of(kind):
-    name = config_of(kind)["model_type"].removesuffix("_text")
+    name = "phi2" if kind == "phi2" else config_of(kind)["model_type"].removesuffix("_text")
     values = {"general.architecture": name, "general.alignment": 64, "general.name": "a model", "tokenizer.ggml.tokens":
               [f"<0x{i:02X}>" for i in range(VOCABULARY)], "tokenizer.ggml.scores": [0.0] * VOCABULARY,
               f"{name}.block_count": blocks_of(kind), f"{name}.context_length": CONTEXT,
               f"{name}.embedding_length": WIDTH, f"{name}.attention.head_count": HEADS, f"{name}.feed_forward_length": HIDDEN}
     if kind == "gpt2":
         values.update({"gpt2.feed_forward_length": 4 * WIDTH, "gpt2.attention.layer_norm_epsilon": 2.0**-10})
+        return values
+    if kind == "phi2":
+        values.update({"phi2.feed_forward_length": 4 * WIDTH, "phi2.attention.head_count_kv": HEADS,
+                       "phi2.rope.dimension_count": 6, "phi2.attention.layer_norm_epsilon": 2.0**-10})
         return values
     values.update({f"{name}.attention.head_count_kv": KV, f"{name}.attention.layer_norm_rms_epsilon": 2.0**-12,
                    f"{name}.rope.freq_base": 50000.0, f"{name}.vocab_size": VOCABULARY})
@@ -279,7 +306,7 @@ def main():
     wanted = changes.pop(0) if changes and changes[0] in TYPES else "F32"
     rng = random.Random(1)
     values, here, there = values_of(kind), [], []
-    for name, short, shape, heads in ({"gpt2": gpt2, "pythia": neox, "neox": neox}.get(kind, llama))(kind):
+    for name, short, shape, heads in ({"gpt2": gpt2, "phi2": phi2, "pythia": neox, "neox": neox}.get(kind, llama))(kind):
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
         matrix = len(shape) > 1
         drawn = array.array("f", (rng.gauss(0, 0.1) + (0 if matrix or name.endswith("bias") else 1) for _ in range(count)))

@@ -51,7 +51,7 @@ same() {
     grep '^test loss' out | cmp -s want - || fail "$*: the file has $(grep '^test loss' out), not $(cat want)"
     cmp -s folder.st file.st || fail "$*: the file has other weights"
 }
-for model in llama-biases llama-tied llama-3 llama-linear qwen2 qwen3 smollm3 phi3 phi3-long gemma gemma2 gemma3 gemma3-all olmo2 gpt2; do
+for model in llama-biases llama-tied llama-3 llama-linear qwen2 qwen3 smollm3 phi3 phi3-long phi2 gemma gemma2 gemma3 gemma3-all olmo2 gpt2; do
     same $model
 done
 same llama Q8_0
@@ -99,6 +99,7 @@ done >apart.jsonl
 mkdir apart
 cp apart.jsonl apart/train.jsonl
 cp apart.jsonl apart/val.jsonl
+make gpt2 gpt2
 apart="--model m/model.gguf --data apart/train.jsonl --batch-size 2"
 for context in 11 23 94; do
     run $apart --context $context --packing apart --test-only --summary-json $context.json
@@ -125,6 +126,10 @@ cut -d, -f1-5 apart.whole/log.csv >have
 cut -d, -f1-5 apart.part/log.csv | cmp -s - have || fail "a resumed run of texts apart gives another log"
 ends 2 'gpt-train: --packing joined: the run in .* has apart' "$gpt" --resume apart.part/last.ckpt --packing joined
 ends 2 'gpt-train: --data: --packing apart: text is no NAME.jsonl' "$gpt" --model m/model.gguf $small --packing apart
+for model in "--arch gpt_micro" "--model gpt2/model.gguf"; do
+    ends 2 'gpt-train: --packing apart needs a model with rotary positions; this one learns them' \
+        "$gpt" $model --data apart/train.jsonl --context 16 --packing apart --plan
+done
 ends 2 'gpt-train: --data: --packing apart needs --data NAME.jsonl' "$gpt" --arch llama_micro --packing apart --steps 1
 
 # --prompt in place of the first tokens of the tests; the token that ends a text.
@@ -178,7 +183,7 @@ ends 4 'm/model.gguf: its chat template is none of those known here' "$gpt" --mo
 ends 2 'gpt-train: --chat yes needs --model' "$gpt" --data text --chat yes --steps 1
 
 # Training, to the end and in two parts, and adapters.
-for model in phi3-long:qkv_proj gemma2:q_proj llama-tied:q_proj; do
+for model in phi2:dense phi3-long:qkv_proj gemma2:q_proj llama-tied:q_proj; do
     make m ${model%:*}
     tuned="--model m/model.gguf $small --epochs 2 --lora 2 --base-bits 4 --activations least"
     rm -rf whole part adapters
@@ -201,7 +206,7 @@ weights() {
     make bad "$1" "$2"
     ends 4 "gpt-train: bad/model.gguf: .*$3" "$gpt" --model bad/model.gguf $small --test-only
 }
-without llama general.architecture=mamba "its general.architecture is mamba, expected llama, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3, olmo2 or gpt2"
+without llama general.architecture=mamba "its general.architecture is mamba, expected llama, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3, olmo2, gpt2 or phi2"
 without llama -general.architecture "its general.architecture is (none)"
 without llama general.architecture=7 "its general.architecture is no text"
 without llama split.count=2 "a part of a model in 2 files"
@@ -244,6 +249,8 @@ without llama +rope_freqs.weight "its rope_freqs.weight has a factor of 0, expec
 without llama -token_embd.weight "it has no token_embd.weight of 64 columns"
 without llama +token_embd.weight "tensor \"token_embd.weight\": it is there twice"
 without qwen2 qwen2.embedding_length=32 "heads of 8\|token_embd.weight is no matrix of 32 columns"
+without phi2 -phi2.attention.layer_norm_epsilon "norms add nan"
+without phi2 phi2.rope.dimension_count=18 "18 rotated"
 without gpt2 gpt2.feed_forward_length=128 "a width of 64, 128 in its blocks"
 without gpt2 -gpt2.attention.layer_norm_epsilon "norms add nan"
 make bad llama-tied +rope_freqs.weight
@@ -251,6 +258,7 @@ ends 4 'bad/model.gguf: the model has no "model.rope_freqs.weight", beside weigh
 weights llama +blk.0.attn_q_norm.weight 'the model has no "model.layers.\*.self_attn.q_norm.weight"'
 weights llama -blk.1.ffn_up.weight 'no tensor "model.layers.1.mlp.up_proj.weight"'
 weights olmo2 +blk.0.ffn_norm.weight 'the model has no "model.layers.\*.pre_feedforward_layernorm.weight"'
+weights phi2 +blk.0.ffn_norm.weight 'the model has no "model.layers.\*.post_attention_layernorm.weight"'
 weights gpt2 -position_embd.weight 'no tensor "wpe.weight"'
 make m llama llama.attention.sliding_window=8 llama.rope.scaling.type=none llama.rope.scaling.factor=1.0
 run --model m/model.gguf --data text --train-limit 10 --test-limit 3 --batch-size 4 --plan

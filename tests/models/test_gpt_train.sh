@@ -135,6 +135,28 @@ run "$gpt" $options --steps 3 --activations exact --gradient-check 1 --summary-j
 awk '/"relative_error"/ { rows++; bad += $2 !~ /^[0-9]/ || $2 + 0 > 1e-5 } END { exit bad || rows != 52 }' summary ||
     fail "exact is not: $(cat summary)"
 
+# --micro-batches: the mean is over the step's labels that count, of which samples have 0 to 16; in two orders.
+python=${CLPRUNE_PYTHON:-python3}
+mkdir masked
+! command -v "$python" >/dev/null || "$python" - <<'END'
+with open("masked/train.bin", "wb") as tokens, open("masked/train.mask", "wb") as mask:
+    for i in range(8 * 16 + 1):
+        tokens.write(bytes([i * i * 7 % 251, 0]))
+        mask.write(bytes([i == 5 or 16 < i <= 20 or 32 < i <= 48 or 50 < i < 96 and i % 3 > 0]))
+END
+for seed in 1 2; do
+    [ -e masked/train.mask ] || break
+    cp masked/train.bin masked/val.bin
+    for parts in 1 2 4 8; do
+        run "$gpt" --arch llama_micro --context 16 --data masked --batch-size 8 --no-augment --seed $seed --epochs 1 \
+            --clip-norm 1000 --micro-batches $parts --output-dir masked.run --overwrite
+        awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR == 2 { print $at["train_loss"], $at["grad_norm"] }' \
+            masked.run/log.csv >>masked.$seed
+    done
+    awk 'NR == 1 { loss = $1; norm = $2 } { bad += $1 <= 0 || $2 <= 0 || ($1 - loss) ^ 2 > 1e-10 || ($2 - norm) ^ 2 > 1e-10 }
+        END { exit NR != 4 || bad > 0 }' masked.$seed || fail "losses and norms by micro-batches: $(cat masked.$seed)"
+done
+
 # ---- samples and weights ---------------------------------------------------------------------------
 run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40
 [ "$(sed '1,/^test loss/d' out | wc -c)" = $((16 + 40 + 1)) ] || fail "a sample: $(cat out)"

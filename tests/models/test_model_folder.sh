@@ -46,7 +46,7 @@ with() {
     sed "$1" llama/config.json >bad/config.json
     ends "${3:-4}" "gpt-train: --model: bad/config.json: .*$2" "$gpt" --model bad $small --plan
 }
-with 's/"llama"/"phi"/' "model_type is phi, expected llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3_text, olmo2, gpt2 or gpt_neox"
+with 's/"llama"/"mamba"/' "model_type is mamba, expected llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3_text, olmo2, gpt2, gpt_neox or phi"
 with 's/"llama"/7/' "model_type is no text"
 with 's/{/[/' "no JSON object"
 with 's/"silu"/"gelu"/' "hidden_act is gelu, expected silu"
@@ -73,6 +73,9 @@ with 's/"llama"/"phi3"/; s/"rope_scaling": null/"partial_rotary_factor": 2/' "pa
 with 's/"llama"/"gpt_neox"/' "hidden_act is silu, expected gelu"
 with 's/"llama"/"gpt_neox"/; s/silu/gelu/' "attention_bias is not true"
 with 's/"llama"/"gpt_neox"/; s/silu/gelu/; s/"attention_bias": false/"rotary_pct": 0.3/' "turn 9 columns of a head, expected an even number"
+with 's/"llama"/"phi"/' "hidden_act is silu, expected gelu_new"
+with 's/"llama"/"phi"/; s/silu/gelu_new/; s/"mlp_bias": false/"qk_layernorm": true/' "qk_layernorm is not false"
+with 's/"llama"/"phi"/; s/silu/gelu_new/; s/"mlp_bias": false/"partial_rotary_factor": 0.3/' "turn 9 columns of a head, expected an even number"
 with 's/"llama"/"gemma"/; s/silu/relu/' "hidden_act is relu, expected gelu_pytorch_tanh"
 with 's/"llama"/"gemma"/; s/"hidden_act": "silu"/"hidden_activation": "gelu"/' "hidden_activation is gelu, expected gelu_pytorch_tanh"
 with 's/"llama"/"gemma"/; s/"hidden_act": "silu"/"use_bidirectional_attention": true/' "use_bidirectional_attention is not false"

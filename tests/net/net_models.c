@@ -297,7 +297,8 @@ static void build_llama(clprune_net *net, const net_model *model)
     clprune_net_token_loss(net, "lm_head", clprune_net_rms_norm(net, "norm", x), NET_VOCABULARY);
 }
 
-/* Scaled embeddings, positions by frequencies and by angles, a gate of GELU, capped logits. */
+/* Scaled embeddings, positions by frequencies and by angles, a gate of GELU, biased and capped
+ * logits. */
 static void build_gemma(clprune_net *net, const net_model *model)
 {
     static const double frequencies[] = {1, 0.3, 0.01};
@@ -323,6 +324,7 @@ static void build_gemma(clprune_net *net, const net_model *model)
     }
     clprune_net_part(net, NULL);
     clprune_net_token_loss(net, "lm_head", clprune_net_rms_norm(net, "norm", x), NET_VOCABULARY);
+    clprune_net_bias_logits(net);
     clprune_net_cap_logits(net, 2);
 }
 

@@ -308,6 +308,9 @@ LAYER(cap_of_nan, clprune_net_token_loss(net, "a", linear(net), 5);
       clprune_net_cap_logits(net, NAN))
 LAYER(cap_alone, clprune_net_cap_logits(net, 1))
 LAYER(cap_of_logits, clprune_net_cross_entropy(net, linear(net)); clprune_net_cap_logits(net, 1))
+LAYER(bias_alone, clprune_net_bias_logits(net))
+LAYER(bias_twice, clprune_net_token_loss(net, "a", linear(net), 5); clprune_net_bias_logits(net);
+      clprune_net_bias_logits(net))
 LAYER(zero_swiglu, clprune_net_swiglu(net, "bad", zero))
 LAYER(swiglu_odd, clprune_net_swiglu(net, "bad", clprune_net_linear(net, "fc", rows(net), 7)))
 LAYER(zero_head_norm, clprune_net_head_norm(net, "bad", zero, 0, 1, 1))
@@ -538,6 +541,8 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(cap_of_nan, INVALID_ARGUMENT, "the cap of logits is nan"),
     ROW(cap_alone, INVALID_ARGUMENT, "no token loss before it"),
     ROW(cap_of_logits, INVALID_ARGUMENT, "no token loss before it"),
+    ROW(bias_alone, INVALID_ARGUMENT, "no token loss before it"),
+    ROW(bias_twice, INVALID_ARGUMENT, "two parameters are called a.bias"),
     ROW(zero_swiglu, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(swiglu_odd, INVALID_SIZE, "layer bad: its input has 7 columns"),
     ROW(zero_head_norm, INVALID_ARGUMENT, "layer bad: its input is no value"),

@@ -14,7 +14,14 @@ static void build_frozen(clprune_net *net, const net_model *model)
     clprune_net_freeze(net, "head.weight");
 }
 
-static net_model frozen;
+static void build_biased(clprune_net *net, const net_model *model)
+{
+    net_token_models[NET_HEAD].build(net, model);
+    clprune_net_bias_logits(net);
+    clprune_net_freeze(net, "head.weight");
+}
+
+static net_model frozen, biased;
 
 typedef struct range_row {
     const char *name;
@@ -30,6 +37,7 @@ static const range_row rows[] = {{"labels of images", &net_models[1], false, BAT
     {"labels of a token loss", &net_token_models[NET_HEAD], false, ALL, NET_VOCABULARY},
     {"labels of a tied token loss", &net_token_models[NET_TIED], false, ALL, NET_VOCABULARY},
     {"labels of a frozen head", &frozen, false, ALL, NET_VOCABULARY},
+    {"labels of a frozen head with a bias", &biased, false, ALL, NET_VOCABULARY},
     {"tokens of logits", &net_token_models[NET_LOGITS], true, ALL, NET_VOCABULARY},
     {"tokens of a token loss", &net_token_models[NET_HEAD], true, ALL, NET_VOCABULARY},
     {"tokens of a tied token loss", &net_token_models[NET_TIED_BACK], true, ALL, NET_VOCABULARY}};
@@ -147,6 +155,8 @@ int main(void)
     test_list list = {0};
     frozen = net_token_models[NET_HEAD];
     frozen.build = build_frozen;
+    biased = net_token_models[NET_HEAD];
+    biased.build = build_biased;
     TEST_ADD_EACH(&list, range, rows, "%s");
     return test_run_on_each_device("net_ranges", &list);
 }

@@ -8,8 +8,8 @@
 
 enum { BATCH = 5, ROWS = 9, WIDTH = 48, RANK = 3 };
 
-/* An adapted block between an embedding and a head, which may be tied; `seed`: 0 not, 1 tied, 2 in
- * bf16, 3 in NF4; + 4: as floats. */
+/* An adapted block between an embedding and a head, which may be tied, with a bias; `seed`: 0 not,
+ * 1 tied, 2 in bf16, 3 in NF4; + 4: as floats. */
 static void build(clprune_net *net, const net_model *model)
 {
     static const char *const trained[] = {"*.lora_*"};
@@ -25,8 +25,10 @@ static void build(clprune_net *net, const net_model *model)
     clprune_net_part(net, NULL);
     clprune_net_lora(net, NULL, 0, 0);
     clprune_net_token_loss(net, "head", clprune_net_rms_norm(net, "end", x), NET_VOCABULARY);
-    if (model->seed % 4 == 1)
+    if (model->seed % 4 == 1) {
         clprune_net_tie(net, "head.weight", "wte.weight");
+        clprune_net_bias_logits(net);
+    }
     clprune_net_train_only(net, trained, 1);
     if (model->seed < 4)
         clprune_net_store_frozen(net, "*",

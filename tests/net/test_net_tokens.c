@@ -385,15 +385,47 @@ static void losses(NO_ROW)
     assert_true(fabs(mean - of_all) < 1e-5); /* PyTorch's mean */
 }
 
-/* A loss of whole logits and one in chunks: the same gradients, if the bias is 0. */
-static void same_as_logits(NO_ROW)
+/* A bias of logits, and a cap of seed / 8. */
+static void build_logits(clprune_net *net, const net_model *model)
 {
-    net_job head = net_open(test_context(), &net_token_models[NET_HEAD], BATCH, NULL),
+    net_token_models[NET_HEAD].build(net, &net_token_models[NET_HEAD]);
+    if (model->seed == 0)
+        clprune_net_bias_logits(net);
+    else if (model->seed > 1)
+        clprune_net_cap_logits(net, (float)model->seed / 8);
+}
+
+#define LOGITS_MODEL(name, seed)                                                                   \
+    {                                                                                              \
+        name, build_logits, ROWS, 0, ROWS, 0, false, false, seed                                   \
+    }
+static const net_model biased_head = LOGITS_MODEL("biased", 0), free_head = LOGITS_MODEL("free", 1),
+                       capped_head = LOGITS_MODEL("capped", 3);
+
+/* The logits of row 3. */
+static float *logits_of(const net_job *job)
+{
+    float *logits = test_floats(BATCH * NET_VOCABULARY);
+    const clprune_mat mat = test_new_mat(job->context, BATCH, NET_VOCABULARY);
+    cl_event event = NULL;
+    TEST_OK(clprune_net_forward(job->net, &job->data, false));
+    TEST_OK(clprune_net_logits(job->net, BATCH, 3, mat, &event));
+    TEST_CL(clWaitForEvents(1, &event));
+    TEST_CL(clReleaseEvent(event));
+    TEST_OK(clprune_mat_read(job->context, mat, logits));
+    return logits;
+}
+
+/* A loss of whole logits and one in chunks: the same gradients; without a bias, if that is 0. */
+static void same_as_logits(void **state)
+{
+    net_job head = net_open(test_context(), *state, BATCH, NULL),
             logits = net_open(test_context(), &net_token_models[NET_LOGITS], BATCH, NULL);
     for (size_t i = 0; i < head.count; i++)
         copy_param(&head, head.params[i].name, &logits, head.params[i].name);
-    TEST_OK(
-        clprune_mat_fill(test_context(), 0, logits.params[find(&logits, "head.bias")].value, NULL));
+    if (*state != &biased_head)
+        TEST_OK(clprune_mat_fill(
+            test_context(), 0, logits.params[find(&logits, "head.bias")].value, NULL));
     const double want = net_loss(&logits, true), got = net_loss(&head, true);
     assert_true(fabs(got - want) < 1e-6 * fabs(want));
     head.data.scale = logits.data.scale = 3;
@@ -415,33 +447,23 @@ static void same_as_logits(NO_ROW)
     }
 }
 
-/* A cap bounds what clprune_net_logits gives. */
-static void build_capped(clprune_net *net, const net_model *model)
+/* A cap bounds what clprune_net_logits gives. A bias is added to it. */
+static void other_logits(NO_ROW)
 {
-    net_token_models[NET_HEAD].build(net, &net_token_models[NET_HEAD]);
-    if (model->seed > 0)
-        clprune_net_cap_logits(net, (float)model->seed / 8);
-}
-
-static void capped_logits(NO_ROW)
-{
-    static const net_model models[] = {{"free", build_capped, ROWS, 0, ROWS, 0, false, false, 0},
-        {"capped", build_capped, ROWS, 0, ROWS, 0, false, false, 3}};
     const double cap = 3 / 8.0;
-    float *logits[2];
-    for (size_t i = 0; i < 2; i++) {
-        net_job job = net_open(test_context(), &models[i], BATCH, NULL);
-        const clprune_mat mat = test_new_mat(job.context, BATCH, NET_VOCABULARY);
-        cl_event event = NULL;
-        TEST_OK(clprune_net_forward(job.net, &job.data, false));
-        TEST_OK(clprune_net_logits(job.net, BATCH, 3, mat, &event));
-        TEST_CL(clWaitForEvents(1, &event));
-        TEST_CL(clReleaseEvent(event));
-        logits[i] = test_floats(BATCH * NET_VOCABULARY);
-        TEST_OK(clprune_mat_read(job.context, mat, logits[i]));
+    net_job none = net_open(test_context(), &free_head, BATCH, NULL),
+            bias = net_open(test_context(), &biased_head, BATCH, NULL),
+            bound = net_open(test_context(), &capped_head, BATCH, NULL);
+    for (size_t i = 0; i < none.count; i++)
+        copy_param(&none, none.params[i].name, &bias, none.params[i].name);
+    const float *logits = logits_of(&none), *capped = logits_of(&bound), *biased = logits_of(&bias);
+    const clprune_mat b = bias.params[find(&bias, "head.bias")].value;
+    float values[NET_VOCABULARY];
+    TEST_OK(clprune_mat_read(test_context(), b, values));
+    for (size_t i = 0; i < BATCH * NET_VOCABULARY; i++) {
+        assert_true(fabs((double)capped[i] - cap * tanh((double)logits[i] / cap)) < 1e-6);
+        assert_true(fabsf(biased[i] - logits[i] - values[i % NET_VOCABULARY]) < 1e-6f);
     }
-    for (size_t i = 0; i < BATCH * NET_VOCABULARY; i++)
-        assert_true(fabs((double)logits[1][i] - cap * tanh((double)logits[0][i] / cap)) < 1e-6);
 }
 
 /* Rotary positions by a theta, by its frequencies, and by the angles of each row. */
@@ -641,8 +663,10 @@ int main(void)
     test_add(&list, lengths_in_chunks, NULL, "lengths in chunks of samples");
     test_add(&list, frozen, NULL, "frozen weights");
     test_add(&list, losses, NULL, "losses of rows that count");
-    test_add(&list, same_as_logits, NULL, "a loss in chunks and one of logits");
-    test_add(&list, capped_logits, NULL, "capped logits");
+    test_add(
+        &list, same_as_logits, &net_token_models[NET_HEAD], "a loss in chunks and one of logits");
+    test_add(&list, same_as_logits, &biased_head, "a loss in chunks with a bias");
+    test_add(&list, other_logits, NULL, "capped and biased logits");
     test_add(&list, angles, NULL, "angles");
     test_add(&list, order, NULL, "order of calls");
     test_add(&list, weights, NULL, "weights");

@@ -36,14 +36,14 @@ static double row_logits(const token_head_ref *h, size_t r, double *logits)
 {
     double most = 0;
     for (size_t k = 0; k < h->vocabulary; k++) {
-        double sum = 0, size = 0;
+        double sum = h->b != NULL ? h->b[k] : 0, size = fabs(sum);
         for (size_t c = 0; c < h->cols; c++) {
             const double part = h->x[r * h->cols + c] * h->w[k * h->cols + c];
             sum += part;
             size += fabs(part);
         }
         logits[k] = sum;
-        most = fmax(most, test_bound(h->cols, size, sum));
+        most = fmax(most, test_bound(h->cols + 1, size, sum));
     }
     return most;
 }
@@ -55,7 +55,7 @@ void token_head_ref_run(const token_head_ref *h)
     double *logits = test_doubles(v), *log_p = test_doubles(v), *bound = test_doubles(v);
     double *dz = test_doubles(v), *dz_bound = test_doubles(v);
     double *loss = test_doubles(rows), *loss_bound = test_doubles(rows), *hit = test_doubles(rows);
-    double *dw_size = test_doubles(v * d);
+    double *dw_size = test_doubles(v * d), *db_size = test_doubles(v);
     for (size_t r = 0; r < rows; r++) {
         double error = row_logits(h, r, logits);
         for (size_t k = 0; h->cap > 0 && k < v; k++) { /* tanh, times, over */
@@ -74,6 +74,9 @@ void token_head_ref_run(const token_head_ref *h)
             const double part = h->cap > 0 ? logits[k] / h->cap : 0;
             dz_bound[k] += 32 * U * fabs(dz[k]) * (h->cap > 0);
             dz[k] *= 1 - part * part;
+            h->db[k] += dz[k];
+            h->db_bound[k] += dz_bound[k];
+            db_size[k] += fabs(dz[k]);
             for (size_t c = 0; c < d; c++) {
                 const double x = h->x[r * d + c], w = h->w[k * d + c];
                 h->dx[r * d + c] += dz[k] * w;
@@ -88,6 +91,8 @@ void token_head_ref_run(const token_head_ref *h)
         h->dx_bound[i] += U * fabs(h->dx[i]);
     for (size_t i = 0; i < v * d; i++)
         h->dw_bound[i] += test_bound(rows, dw_size[i], h->dw[i]);
+    for (size_t k = 0; k < v; k++)
+        h->db_bound[k] += test_bound(rows, db_size[k], h->db[k]);
     double *no_bound = test_doubles(h->batch);
     token_loss_ref_sums(h->batch, rows, weight, loss, loss_bound, h->loss, h->loss_bound);
     token_loss_ref_sums(h->batch, rows, weight, hit, NULL, h->hit, no_bound);

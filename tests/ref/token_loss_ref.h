@@ -18,9 +18,9 @@ void token_loss_ref_sums(size_t batch, size_t rows, double weight, const double 
 typedef struct token_head_ref {
     size_t batch, rows, cols, vocabulary;
     double smoothing, scale, cap; /* cap 0: none */
-    const double *x, *w;
+    const double *x, *w, *b;      /* b: NULL, none */
     const int32_t *labels;
-    double *loss, *loss_bound, *hit, *dx, *dx_bound, *dw, *dw_bound;
+    double *loss, *loss_bound, *hit, *dx, *dx_bound, *dw, *dw_bound, *db, *db_bound;
 } token_head_ref;
 
 void token_head_ref_run(const token_head_ref *h);

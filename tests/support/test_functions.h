@@ -174,8 +174,8 @@ CALL(token_loss,
     clprune_token_loss_forward(CONTEXT, BATCH, 0.1f, m[0], INTS(1), m[2], m[3], m[4], m[5], EVENT))
 CALL(token_loss_back,
     clprune_token_loss_backward(CONTEXT, 0.1f, 1, m[0], m[1], INTS(2), m[3], EVENT))
-CALL(token_head, clprune_token_head(CONTEXT, BATCH, 1, 0.1f, 1, 2, m[0], m[1], INTS(2), m[3], m[4],
-                     m[5], m[6], EVENT))
+CALL(token_head, clprune_token_head(CONTEXT, BATCH, 1, 0.1f, 1, 2, m[0], m[1], m[2], INTS(3), m[4],
+                     m[5], m[6], m[7], m[8], EVENT))
 CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(gate, clprune_gate_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
 CALL(gate_back, clprune_gate_backward(CONTEXT, BATCH, 0, m[0], m[1], m[2], m[3], m[4], EVENT))
@@ -563,9 +563,10 @@ static const function functions[] = {
         {{"weight", 1, 1}, {"log_p", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER},
             {"dlogits", RESULT(1 << 1)}}},
     {"token_head", call_token_head,
-        {{"x", ROWS, OUT, FREE}, {"w", COLS, OUT, FREE_ROWS}, {"labels", 1, ROWS, BUFFER},
-            {"loss", BATCH, 1, OUTPUT}, {"hit", BATCH, 1, OUTPUT | OPTIONAL},
-            {"dx", ROWS, OUT, OUTPUT | OPTIONAL, 1}, {"dw", COLS, OUT, OUTPUT | OPTIONAL}}},
+        {{"x", ROWS, OUT, FREE}, {"w", COLS, OUT, FREE_ROWS}, {"b", 1, COLS, OPTIONAL},
+            {"labels", 1, ROWS, BUFFER}, {"loss", BATCH, 1, OUTPUT},
+            {"hit", BATCH, 1, OUTPUT | OPTIONAL}, {"dx", ROWS, OUT, OUTPUT | OPTIONAL, 1},
+            {"dw", COLS, OUT, OUTPUT | OPTIONAL}, {"db", 1, COLS, OUTPUT | OPTIONAL}}},
     {"gate_forward", call_gate, {{"x", ROWS, COLS, FREE}, {"g", BATCH, COLS}, {"y", RESULT(1)}}},
     {"gate_backward", call_gate_back,
         {{"x", WHOLE}, {"g", BATCH, COLS}, {"dy", ROWS, COLS, FREE},

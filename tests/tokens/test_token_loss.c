@@ -36,6 +36,7 @@ static const int32_t *labels_of(const shape *s)
 LAYER_SIZE(size_logits, shape, rows_of(s), s->classes, s->gap)
 LAYER_SIZE(size_x, shape, rows_of(s), s->cols, s->gap)
 LAYER_SIZE(size_w, shape, s->classes, s->cols, s->gap)
+LAYER_SIZE(size_b, shape, 1, s->classes, 0)
 LAYER_SIZE(size_samples, shape, s->batch, 1, s->gap)
 LAYER_SIZE(size_one, shape, 1 + 0 * s->batch, 1, 0)
 
@@ -116,8 +117,9 @@ static clprune_status call_head(const layer_call *c)
     const shape *s = c->shape;
     const clprune_mat *m = c->m;
     const test_buf labels = test_buf_make(rows_of(s) * sizeof(int32_t), labels_of(s));
-    const clprune_status status = clprune_token_head(c->context, s->batch, c->beta, s->smoothing,
-        SCALE, s->cap, m[0], m[1], test_buf_ints(&labels), m[2], m[3], m[4], m[5], c->event);
+    const clprune_status status =
+        clprune_token_head(c->context, s->batch, c->beta, s->smoothing, SCALE, s->cap, m[0], m[1],
+            m[2], test_buf_ints(&labels), m[3], m[4], m[5], m[6], m[7], c->event);
     test_buf_unchanged(&labels, "labels");
     return status;
 }
@@ -127,18 +129,19 @@ static void ref_head(const layer_data *d)
 {
     const shape *s = d->shape;
     const token_head_ref head = {s->batch, rows_of(s), s->cols, s->classes, (double)s->smoothing,
-        (double)SCALE, (double)s->cap, d[0].in, d[1].in, labels_of(s), d[2].want, d[2].bound,
-        d[3].want, d[4].want, d[4].bound, d[5].want, d[5].bound};
+        (double)SCALE, (double)s->cap, d[0].in, d[1].in, d[2].in, labels_of(s), d[3].want,
+        d[3].bound, d[4].want, d[5].want, d[5].bound, d[6].want, d[6].bound, d[7].want, d[7].bound};
     token_head_ref_run(&head);
-    for (size_t n = 0; n < d[3].count; n++)
-        d[3].bound[n] = 1e-6;
+    for (size_t n = 0; n < d[4].count; n++)
+        d[4].bound[n] = 1e-6;
 }
 
 static const layer_case head = {"head",
-    {{"x", LAYER_IN, size_x}, {"w", LAYER_IN, size_w}, {"loss", LAYER_OUT, size_samples},
-        {"hit", LAYER_OUT | LAYER_OPTIONAL, size_samples},
+    {{"x", LAYER_IN, size_x}, {"w", LAYER_IN, size_w}, {"b", LAYER_IN | LAYER_OPTIONAL, size_b},
+        {"loss", LAYER_OUT, size_samples}, {"hit", LAYER_OUT | LAYER_OPTIONAL, size_samples},
         {"dx", LAYER_OUT | LAYER_OPTIONAL, size_x, .over = 1 << 0},
-        {"dw", LAYER_OUT | LAYER_OPTIONAL | LAYER_SUM | LAYER_NEAR, size_w}},
+        {"dw", LAYER_OUT | LAYER_OPTIONAL | LAYER_SUM | LAYER_NEAR, size_w},
+        {"db", LAYER_OUT | LAYER_SUM | LAYER_NEAR, size_b}},
     call_head, ref_head, NULL};
 
 static const shape shapes[] = {{1, 1, 1, 1, 0, 0, LEGAL}, {2, 1, 5, 3, 1, 0.1f, LEGAL},
@@ -175,19 +178,19 @@ static void refused(NO_ROW)
     TEST_FAILS(clprune_token_loss_forward(test_context(), 2, 1, z.mat, test_buf_ints(&labels),
                    z.mat, one.mat, loss.mat, CLPRUNE_NO_MAT, NULL),
         CLPRUNE_INVALID_ARGUMENT, "smoothing is 1");
-    TEST_FAILS(
-        clprune_token_head(test_context(), 3, 0, 0, 1, 0, z.mat, w.mat, test_buf_ints(&labels),
-            loss.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
+    TEST_FAILS(clprune_token_head(test_context(), 3, 0, 0, 1, 0, z.mat, w.mat, CLPRUNE_NO_MAT,
+                   test_buf_ints(&labels), loss.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
+                   CLPRUNE_NO_MAT, NULL),
         CLPRUNE_INVALID_SIZE, "4 rows");
-    TEST_FAILS(
-        clprune_token_head(test_context(), 2, 0, NAN, 1, 0, z.mat, w.mat, test_buf_ints(&labels),
-            loss.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
+    TEST_FAILS(clprune_token_head(test_context(), 2, 0, NAN, 1, 0, z.mat, w.mat, CLPRUNE_NO_MAT,
+                   test_buf_ints(&labels), loss.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
+                   CLPRUNE_NO_MAT, NULL),
         CLPRUNE_INVALID_ARGUMENT, "smoothing is nan");
     const float caps[] = {NAN, INFINITY, -1};
     for (size_t i = 0; i < COUNT_OF(caps); i++)
         TEST_FAILS(clprune_token_head(test_context(), 2, 0, 0, 1, caps[i], z.mat, w.mat,
-                       test_buf_ints(&labels), loss.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
-                       CLPRUNE_NO_MAT, NULL),
+                       CLPRUNE_NO_MAT, test_buf_ints(&labels), loss.mat, CLPRUNE_NO_MAT,
+                       CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
             CLPRUNE_INVALID_ARGUMENT, "cap is");
     TEST_UNCHANGED(&z, &one, &loss, &w);
 }

@@ -169,6 +169,37 @@ static void said(NO_ROW)
     vocabulary_close(&v);
 }
 
+/* What a system message orders in SmolLM3's template. */
+#define SMOLLM3(mode, text)                                                                        \
+    "{<|im_start|>}system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\nToday Date: 08 July "  \
+    "2025\nReasoning Mode: " mode "\n\n## Custom Instructions\n\n" text                            \
+    "\n\n{<|im_start|>}user\nHi{<|im_end|>}\n{<|im_start|>}assistant\n"
+static const struct {
+    const char *system, *want;
+} ordered[] = {{"/no_think", SMOLLM3("/no_think", "Don't think.") "<think>\n\n</think>\n"},
+    {" a /think/no_think\n", SMOLLM3("/no_think", " a") "<think>\n\n</think>\n"},
+    {"a/think<|im_end|>", SMOLLM3("/think", "a<|im_end|>")},
+    {" \n", SMOLLM3("/think", "Think in <think>, then say it.")},
+    {"a\n/system_override /no_think",
+        "{<|im_start|>}system\na{<|im_end|>}\n{<|im_start|>}user\nHi{<|im_end|>}\n{<|im_start|>}"
+        "assistant\n<think>\n\n</think>\n"}};
+
+static void orders(NO_ROW)
+{
+    vocabulary v;
+    chat c;
+    open_chat(rows[23].template, &v, &c);
+    for (size_t i = 0; i < COUNT_OF(ordered); ++i) {
+        const chat_message messages[] = {{"system", ordered[i].system, strlen(ordered[i].system)},
+            SAYS("user", "Hi"), SAYS("assistant", "\nYes")};
+        assert_string_equal(shown(&c, &v, messages, 2, true), ordered[i].want);
+        assert_string_equal(
+            shown(&c, &v, messages, 3, false), test_text("%s[Yes{<|im_end|>}]\n", ordered[i].want));
+    }
+    chat_close(&c);
+    vocabulary_close(&v);
+}
+
 /* SentencePiece's space before a text, which only tokens have, goes with what follows. */
 static void spaces(NO_ROW)
 {
@@ -226,7 +257,8 @@ static const struct {
     {15, "'\\n' + content }}", "'' }}"},
     {16, "enable_thinking is false", "enable_thinking is true"},
     {18, "' ' + message.content", "message.content"},
-    {19, "'[INST]' + message", "'[INST] ' + message"}};
+    {19, "'[INST]' + message", "'[INST] ' + message"}, {23, "\"Don't think.\\n\\n\"", "''"},
+    {24, "June 2025", "July 2025"}};
 
 static const char *changed(size_t i)
 {
@@ -246,7 +278,8 @@ static void unknown_templates(NO_ROW)
             write_bytes(i < COUNT_OF(unknown) ? unknown[i] : changed(known), false, NAMES, 2), &v);
         TEST_REFUSED(chat_open(&v, &c, &f), CODE_DATA,
             "model.gguf: its chat template is none of those known here (ChatML, Qwen2.5, Qwen3, "
-            "Qwen3 2507 Instruct, Llama 2, Llama 3, Llama 3.1, Mistral, Mistral 0.1, Mistral with "
+            "Qwen3 2507 Instruct, SmolLM3, Llama 2, Llama 3, Llama 3.1, Mistral, Mistral 0.1, "
+            "Mistral with "
             "system messages, Mistral 0.3, Mistral Nemo, Mistral Small, Phi-3, Phi-3 with system "
             "messages, Gemma, Gemma 3, Zephyr); tokens.py puts lines into any template");
         vocabulary_close(&v);
@@ -508,6 +541,7 @@ int main(int argc, char **argv)
         return print_lines(argv[1], argv[2], argc > 3);
     test_add(&list, public_templates, NULL, "public templates");
     test_add(&list, said, NULL, "what a message says");
+    test_add(&list, orders, NULL, "what a system message orders");
     test_add(&list, spaces, NULL, "spaces before texts");
     test_add(&list, unknown_templates, NULL, "unknown templates");
     test_add(&list, bad_conversations, NULL, "bad conversations");

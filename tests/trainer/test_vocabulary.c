@@ -64,12 +64,12 @@ static const char *write_model(const char *values, size_t count)
 static const char *const tokens[] = {"a", "b", "c", "d", "e", "h", "i", "r", "s", "t", "x", "S",
     "0", "1", "2", "3", "'", "!", ".", "$", " ", "\n", "\r", "\t", "\xc3", "\xa9", "\xc2", "\xbd",
     "th", "the", " t", " the", "ab", "bc", "12", "123", "'s", "'S", "  ", "\n\n", " \n", "!\n",
-    "!!", "..", "   ", " !", "00", "$$", "abc", " a", "ca", "!a", "<tool>>", "<tool>",
+    "!!", "..", "   ", " !", "00", "$$", "abc", " a", "ca", "!a", "bS", "<tool>>", "<tool>",
     "<|im_end|>"};
 /* '|' stands for the space between two sides. */
 static const char *const merges[] = {"t|h", "th|e", " |the", " |t", "b|c", "a|b", "1|2", "12|3",
     "'|s", "'|S", "\n|\n", " |\n", "!|!", "!|\n", ".|.", " | ", "  | ", " |!", "0|0", "$|$", " |a",
-    "c|a", "!|a"};
+    "c|a", "!|a", "b|S"};
 
 static const char *write_words(const char *pre)
 {
@@ -113,6 +113,7 @@ static const struct {
     {"gpt-2", "\xc3\xa9\xc2\xbd", "\xc3|\xa9|\xc2|\xbd"},
     {"gpt-2", "a 12's  ", "a| |12|'s|  "},
     {"gpt-2", "!a", "!|a"},
+    {"gpt-2", "dbS", "d|bS"},
     {"smollm", "a  12", "a|  |1|2"},
     {"smollm", "123123 123a", "1|2|3|1|2|3| |1|2|3|a"},
     {"smollm", "it's it'S", "i|t|'s| |i|t|'|S"},
@@ -125,6 +126,10 @@ static const struct {
     {"qwen2", "abc cab", "a|bc| |c|ab"},
     {"qwen2", "1 12 123 1200", "1| |1|2| |1|2|3| |1|2|0|0"},
     {"deepseek-r1-qwen", "it'S 12", "i|t|'S| |1|2"},
+    {"tekken", "dbS SSbSb", "d|b|S| |S|S|b|S|b"}, /* capitals begin a word */
+    {"tekken", "!a it's it'S", "!a| |i|t|'s| |i|t|'S"},
+    {"tekken", "abc 12 1200", "abc| |1|2| |1|2|0|0"},
+    {"tekken", "!! \n a  \n\nb", "!!| \n| a|  |\n\n|b"},
     {"default", "it's it'S", "i|t|'|s| |i|t|'|S"},
     {"default", "!!!\n\n$$x", "!!|!|\n\n|$$|x"},
     {"default", "1 12 123 1200", "1| |12| |123| |12|0|0"},
@@ -133,6 +138,7 @@ static const struct {
 static void cut_into_words(NO_ROW)
 {
     for (size_t i = 0; i < COUNT_OF(words); ++i) {
+        const size_t mark = test_mark();
         vocabulary v;
         open_well(write_words(words[i].pre), &v);
         const char *have = encoded(&v, words[i].text, false);
@@ -141,6 +147,7 @@ static void cut_into_words(NO_ROW)
         assert_true(v.begin == VOCABULARY_NONE && vocabulary_ends(&v, COUNT_OF(tokens) - 1));
         assert_true(!vocabulary_ends(&v, 0) && !vocabulary_ends(&v, VOCABULARY_NONE));
         vocabulary_close(&v);
+        test_release(mark);
     }
 }
 

@@ -11,6 +11,15 @@
          "| "                                                                                      \
          "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}}"  \
          "," BYTES("false"))
+#define TEKKEN                                                                                     \
+    BOTH("{\"type\":\"Split\",\"behavior\":\"Isolated\",\"invert\":false,\"pattern\":{\"Regex\":"  \
+         "\"[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*[\\\\p{"  \
+         "Ll}\\\\p{Lm}\\\\p{"                                                                      \
+         "Lo}\\\\p{M}]+|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{" \
+         "M}]+[\\\\p{Ll}\\\\p{"                                                                    \
+         "Lm}\\\\p{Lo}\\\\p{M}]*|\\\\p{N}| "                                                       \
+         "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}}" \
+         "," BYTES("false"))
 #define VOCAB        "{\"a\":0,\"1\":1,\"2\":2,\"\\u0120\":3,\"12\":4,\"!\":5,\"!a\":6}"
 #define MODEL(more)  "\"model\":{\"type\":\"BPE\",\"vocab\":" VOCAB more "}"
 #define MERGES(list) MODEL(",\"merges\":[" list "]")
@@ -48,6 +57,8 @@ static const struct {
     {"{\"pre_tokenizer\":" SPLIT("{1,3}") "," MODEL(",\"merges\":[]") ADDED "}",
         "!|a| |1|2|<\xc3\xa9>|1|2|<y>", VOCABULARY_NONE},
     {"{\"normalizer\":null,\"pre_tokenizer\":" SPLIT("") "," GOOD ADDED "}",
+        "!a| |1|2|<\xc3\xa9>|1|2|<y>", VOCABULARY_NONE},
+    {"{\"pre_tokenizer\":" TEKKEN "," MODEL(",\"merges\":[],\"ignore_merges\":true") ADDED "}",
         "!a| |1|2|<\xc3\xa9>|1|2|<y>", VOCABULARY_NONE},
     {"{\"pre_tokenizer\":" BOTH(
          "{\"type\":\"Digits\",\"individual_digits\":true}," BYTES("true")) "," GOOD ADDED "}",

@@ -1,5 +1,6 @@
 #include "trainer/data/dataset.h"
 
+#include "clprune/cross_entropy.h"
 #include "trainer/data/augment/rand_augment.h"
 #include "trainer/data/dataset_source.h"
 #include "trainer/data/fnv.h"
@@ -396,6 +397,33 @@ bool dataset_batch(const dataset *data, dataset_split split, const uint32_t *ind
     const augment_options *augment, uint8_t *inputs, int32_t *labels, fault *f)
 {
     return dataset_batch_mixed(data, split, indices, count, augment, inputs, labels, NULL, NULL, f);
+}
+
+uint64_t dataset_labels_counted(const int32_t *labels, size_t count)
+{
+    uint64_t counted = 0;
+    for (size_t i = 0; i < count; ++i)
+        counted += labels[i] != CLPRUNE_IGNORED;
+    return counted;
+}
+
+bool dataset_count_labels(const dataset *data, dataset_split split, const uint32_t *indices,
+    size_t count, const augment_options *augment, uint64_t *labels, fault *f)
+{
+    const dataset_shape sample = dataset_sample(data);
+    *labels = 0;
+    if (!data->source.masks)
+        return true;
+    uint8_t *input = malloc(sample.bytes);
+    int32_t *own = malloc(sample.labels * sizeof *own);
+    bool good = (input != NULL && own != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    for (size_t i = 0; good && i < count; ++i) {
+        good = dataset_batch(data, split, &indices[i], 1, augment, input, own, f);
+        *labels += good ? dataset_labels_counted(own, sample.labels) : 0;
+    }
+    free(input);
+    free(own);
+    return good;
 }
 
 bool dataset_batch_mixed(const dataset *data, dataset_split split, const uint32_t *indices,

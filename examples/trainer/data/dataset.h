@@ -190,7 +190,15 @@ const float *dataset_levels(const dataset *data);
 bool dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, uint8_t *inputs, int32_t *labels, fault *f);
 
-/* The same of images that augment->mixup or cutmix may mix with others of the split.
+/* The labels among these that are not CLPRUNE_IGNORED. */
+uint64_t dataset_labels_counted(const int32_t *labels, size_t count);
+
+/* *labels: the same of all these samples; arguments as in dataset_batch. 0, and nothing is read, if
+ * the set is not of tokens, or if all of its labels count. */
+bool dataset_count_labels(const dataset *data, dataset_split split, const uint32_t *indices,
+    size_t count, const augment_options *augment, uint64_t *labels, fault *f);
+
+/* dataset_batch of images that augment->mixup or cutmix may mix with others of the split.
  *
  * others   (count) receives the other images' labels; the images' own where they were not mixed
  * shares   (count) receives what counts of the first label, in [0, 1]; the rest is of the other

@@ -16,6 +16,7 @@ typedef struct dataset_source {
     bool pixels;              /* of images: each pixel has a label */
     size_t context;           /* of tokens: of a sequence; 0: samples are images */
     bool apart;               /* of tokens: with starts */
+    bool masks;               /* of tokens: labels for training may be CLPRUNE_IGNORED */
     bool sentences;           /* of tokens: with a length and one label */
     uint32_t count[2];        /* by dataset_split */
     char tests[MESSAGE_SIZE]; /* see dataset_tests */

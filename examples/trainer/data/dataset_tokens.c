@@ -288,6 +288,7 @@ static bool open_text(
     source->state = t;
     source->fetch = options->apart ? fetch_apart : fetch_sequence;
     source->apart = options->apart;
+    source->masks = options->apart || t->files[0].mask >= 0;
     source->destroy = destroy;
     return true;
 }

@@ -44,6 +44,7 @@ typedef struct trainer_sizes {
     clprune_value_type base;        /* of frozen weights (clprune_net_store_frozen) */
     /* filled in by settle */
     size_t context;        /* tokens of a sample; 0: samples are images */
+    bool learned;          /* their positions are, so that none begins again within a sample */
     size_t labels;         /* of labelled sequences: their classes */
     const char *tables[2]; /* the weights of an embedding of tokens and of a head; NULL: none */
     uint64_t parameters;   /* elements */

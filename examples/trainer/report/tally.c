@@ -27,7 +27,8 @@ bool tally_open(clprune_context *context, size_t batch, size_t labels, size_t sl
                     "making room for hits");
     t->host = calloc(2 * rows, sizeof *t->host);
     t->count = calloc(slots, sizeof *t->count);
-    if (good && (t->host == NULL || t->count == NULL))
+    t->factor = calloc(slots, sizeof *t->factor);
+    if (good && (t->host == NULL || t->count == NULL || t->factor == NULL))
         good = fault_set(f, CODE_MEMORY, "out of memory");
     if (!good)
         tally_close(t);
@@ -51,6 +52,7 @@ void tally_close(tally *t)
     clprune_buffer_release(t->context, t->hit.buffer);
     free(t->host);
     free(t->count);
+    free(t->factor);
     *t = (tally){0};
 }
 
@@ -73,8 +75,14 @@ bool tally_next(tally *t, size_t count, clprune_mat *loss, clprune_mat *hit, fau
     const size_t first = t->used * t->batch;
     *loss = clprune_mat_rows(t->loss, first, count);
     *hit = clprune_mat_rows(t->hit, first, count);
-    t->count[t->used++] = count;
+    t->count[t->used] = count;
+    t->factor[t->used++] = 1;
     return true;
+}
+
+void tally_weigh(tally *t, double factor)
+{
+    t->factor[t->used - 1] = factor;
 }
 
 bool tally_next_norm(tally *t, clprune_mat *norm, fault *f)
@@ -197,6 +205,13 @@ static bool add_all(tally *t, const float *loss, const float *hit, fault *f)
     return good;
 }
 
+static void weigh(const tally *t, float *rows)
+{
+    for (size_t i = 0; i < t->used; ++i)
+        for (size_t k = 0; t->factor[i] != 1 && k < t->count[i]; ++k)
+            rows[i * t->batch + k] = (float)((double)rows[i * t->batch + k] * t->factor[i]);
+}
+
 bool tally_read(tally *t, fault *f)
 {
     if (t->used == 0)
@@ -209,6 +224,8 @@ bool tally_read(tally *t, fault *f)
         !fault_check(f, t->context,
             clprune_mat_read(t->context, clprune_mat_rows(t->hit, 0, rows), hit), "reading hits"))
         return false;
+    weigh(t, loss);
+    weigh(t, hit);
     for (size_t i = 0; i < t->used && !ranks_many(t->ranks); ++i)
         add_batch(t, loss + i * t->batch, hit + i * t->batch, t->count[i]);
     if (ranks_many(t->ranks) && !add_all(t, loss, hit, f))

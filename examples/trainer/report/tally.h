@@ -34,6 +34,7 @@ typedef struct tally {
     clprune_mat loss, hit; /* (slots * batch) x 1 */
     float *host;           /* (2, slots * batch) */
     size_t *count;         /* (slots) */
+    double *factor;        /* (slots) */
     clprune_mat norm;      /* slots x 1; no buffer: without norms */
     size_t norms;          /* of it in use */
     size_t read, bad;      /* batches since tally_reset; 1 + the first whose loss is not finite */
@@ -59,6 +60,10 @@ size_t tally_bad_group(const tally *t);
 /* Rows for the next batch of `count` samples, with other ranks possibly 0. Reads back first if all
  * slots are in use. */
 bool tally_next(tally *t, size_t count, clprune_mat *loss, clprune_mat *hit, fault *f);
+
+/* Losses and hits of the batch that took rows last count so many times, as of a part of a step that
+ * has more labels than others. */
+void tally_weigh(tally *t, double factor);
 
 /* A place, 1 x 1, for the gradient's norm of a step; CLPRUNE_NO_MAT without room for norms. All
  * ranks have the same norms. */

@@ -55,6 +55,7 @@ typedef struct training_run {
     bool save_due;         /* after this step, for --checkpoint-minutes or a signal */
     bool save_asked;       /* by a signal */
     uint64_t next_skipped; /* in the batches made for the next step */
+    uint64_t next_labels;  /* of the next step that count, on all ranks; 0: not counted */
     weights_imported imported;
     bool stop;         /* a rank has a signal: all stop */
     bool agreed;       /* a fault that all ranks know */

@@ -84,6 +84,19 @@ static size_t train_count(const training_run *r)
     return session_count_at(o->batch_size, r->at.step_in_epoch, o->train_limit);
 }
 
+/* Counts the labels of a step, of which its passes may have unequal parts. */
+static bool count_labels(training_run *r, uint64_t step, const augment_options *augment, fault *f)
+{
+    const options *o = r->s.options;
+    fault uncounted = {0};
+    r->next_labels = 0;
+    if (options_passes(o) > 1)
+        (void)dataset_count_labels(r->s.data, DATASET_TRAIN, r->s.order + step * o->batch_size,
+            session_count_at(o->batch_size, step, o->train_limit), augment, &r->next_labels,
+            &uncounted);
+    return feed_check(f, &uncounted);
+}
+
 /* Makes the batch of pass `index` of a step of the epoch. */
 static bool make_pass(training_run *r, uint64_t step, size_t index, fault *f)
 {
@@ -91,15 +104,17 @@ static bool make_pass(training_run *r, uint64_t step, size_t index, fault *f)
     const options *o = s->options;
     const session_pass pass =
         session_pass_at(s, session_count_at(o->batch_size, step, o->train_limit), index);
-    const augment_options augment = options_augment(o, r->at.epoch);
+    const augment_options augment = options_augment(o, r->at.epoch),
+                          *moves = o->no_augment ? NULL : &augment;
     const uint64_t skipped = dataset_skipped(s->data);
     if (index == 0)
         r->next_skipped = 0;
+    if (index == 0 && !count_labels(r, step, moves, f))
+        return false;
     if (pass.count == 0)
         return true;
-    const bool good =
-        feed_make(&s->feed, DATASET_TRAIN, s->order + step * o->batch_size + pass.first, pass.count,
-            o->no_augment ? NULL : &augment, f);
+    const bool good = feed_make(&s->feed, DATASET_TRAIN,
+        s->order + step * o->batch_size + pass.first, pass.count, moves, f);
     r->next_skipped += dataset_skipped(s->data) - skipped;
     return good;
 }
@@ -114,6 +129,12 @@ static bool enqueue_pass(training_run *r, size_t index, bool fed, fault *f)
     if ((pass.count > 0 && !feed_send(&s->feed, f)) ||
         !tally_next(&s->tally, pass.count, &loss, &hit, f))
         return false;
+    if (pass.count > 0 && r->next_labels > 0) {
+        const size_t labels = pass.count * s->feed.sample.labels;
+        pass.part =
+            (double)dataset_labels_counted(feed_labels(&s->feed), labels) / (double)r->next_labels;
+        tally_weigh(&s->tally, pass.part * (double)pass.of / (double)pass.count);
+    }
     const clprune_status status = session_enqueue_pass(s, &pass, loss, hit);
     if (s->windows.fault.code != CODE_OK)
         *f = s->windows.fault;

@@ -323,12 +323,13 @@ session_pass session_pass_at(const session *s, size_t samples, size_t index)
     const size_t passes = options_passes(s->options);
     const size_t draw = first_pass(s, s->options->ranks.at.rank) + index;
     const size_t first = samples * draw / passes, end = samples * (draw + 1) / passes;
-    return (session_pass){first, end - first, samples, draw, index, index + 1 == session_passes(s)};
+    return (session_pass){
+        first, end - first, samples, draw, index, index + 1 == session_passes(s), 0};
 }
 
 session_pass session_only_pass(size_t samples)
 {
-    return (session_pass){0, samples, samples, 0, 0, true};
+    return (session_pass){0, samples, samples, 0, 0, true, 0};
 }
 
 bool session_connect(session *s, fault *f)

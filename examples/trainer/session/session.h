@@ -141,6 +141,7 @@ typedef struct session_pass {
     size_t draw;         /* the pass's number in the step */
     size_t index;        /* likewise, among those of this rank */
     bool last;           /* of this rank */
+    double part;         /* of the step's labels that count; 0: as of its samples, or none */
 } session_pass;
 
 /* Passes of a step on this rank; pass `index` of them, of a step of `samples`. Passes differ by one

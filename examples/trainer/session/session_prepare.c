@@ -182,7 +182,9 @@ static bool choose_sizes(session *s, fault *f)
     const char *wrong = s->type->settle(s->type, &s->sizes);
     memcpy(o->extra, s->sizes.extra, sizeof s->sizes.extra);
     if (wrong == NULL)
-        return true;
+        return o->packing == 0 || !s->sizes.learned ||
+               fault_set(f, CODE_USAGE,
+                   "--packing apart needs a model with rotary positions; this one learns them");
     if (strcmp(wrong, TRAINER_NO_MEMORY) == 0)
         return fault_set(f, CODE_MEMORY, "%s", wrong);
     if (!s->type->tokens)

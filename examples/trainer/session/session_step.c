@@ -117,6 +117,8 @@ clprune_status session_enqueue_pass(
 {
     clprune_net_data data = session_data(s, pass->count, pass->of);
     data.smoothing = (float)s->options->label_smoothing;
+    if (pass->part > 0) /* the loss is the mean over the pass's labels that count */
+        data.scale = (float)(pass->part / (double)pass->count);
     if (s->options->check_finite > 0 && s->type->check_finite != NULL)
         s->type->check_finite(s->model, (s->step + 1) % s->options->check_finite == 0);
     TRY(forward(s, &data, pass->draw, loss, hit));

@@ -56,10 +56,10 @@ static bool writes(const chat_family *family, int mark)
 
 static bool take_template(const vocabulary *v, const chat_template *t, chat *c, fault *f)
 {
-    const char *usual;
-    size_t length;
-    c->family = chat__family_of(t, v->pieces, &usual, &length);
-    if (c->family == NULL)
+    chat_text usual[2];
+    c->family = chat__family_of(t, v->pieces, usual);
+    const bool ordered = c->family != NULL && writes(c->family, CHAT_ORDERED);
+    if (c->family == NULL || (ordered && usual[0].at == usual[1].at))
         return list_families(v->path, f);
     c->begins = c->family->begins || chat__has_part(t, "bos_token");
     c->lasts = chat__has_part(t, "eos_token");
@@ -68,9 +68,10 @@ static bool take_template(const vocabulary *v, const chat_template *t, chat *c, 
         return fault_set(f, CODE_DATA,
             "%s: its chat template writes the token that %s a text, but it names none", v->path,
             c->eos == NULL ? "ends" : "begins");
-    if (usual != NULL) {
-        c->usual = vocabulary__copy(usual, length);
-        if (c->usual == NULL)
+    if (usual[1].at != NULL) {
+        c->usual = vocabulary__copy(usual[!ordered].at, usual[!ordered].length);
+        c->silent = vocabulary__copy(usual[1].at, usual[1].length);
+        if (c->usual == NULL || c->silent == NULL)
             return fault_set(f, CODE_MEMORY, "%s: no memory for its chat template", v->path);
     }
     return find_end(v, c, f);
@@ -102,6 +103,7 @@ void chat_close(chat *c)
     free(c->bos);
     free(c->eos);
     free(c->usual);
+    free(c->silent);
     *c = (chat){0};
 }
 
@@ -109,12 +111,12 @@ void chat_close(chat *c)
  */
 
 /* Its text, and a mark for each byte. asked: the turn is behind the last question; last: nothing is
- * behind it. */
+ * behind it; silent: the system message has /no_think. */
 typedef struct page {
     char *text;
     unsigned char *marks, mark; /* mark: of what the template writes next */
     size_t length, room;
-    bool asked, last;
+    bool asked, last, silent;
     bool full; /* memory is out */
 } page;
 
@@ -225,6 +227,59 @@ static void put_answer(page *p, const chat_message *message)
     put(p, said, (size_t)(end - said), VOCABULARY__SAID);
 }
 
+/* Takes all of a word out of a text; returns its length. */
+static size_t drop(char *text, size_t length, const char *word)
+{
+    const size_t size = strlen(word);
+    for (char *at = text; (size_t)(text + length - at) >= size;)
+        if (memcmp(at, word, size) == 0) {
+            length -= size;
+            memmove(at, at + size, (size_t)(text + length - at));
+        } else {
+            ++at;
+        }
+    for (size_t white; (white = white_before(text, length)) > 0;)
+        length -= white;
+    return length;
+}
+
+static void put_own(page *p, const char *text)
+{
+    put(p, text, strlen(text), 0);
+}
+
+/* Puts SmolLM3's system message: what it says, without its orders, or where that is nothing the
+ * template's own text; behind a head, which also says whether to think. */
+static void put_ordered(page *p, const chat *c, const chat_message *system)
+{
+    static const char override[] = "/system_override";
+    const bool usual = system->content == c->usual;
+    const bool alone =
+        find(system->content, system->content + system->length, override, false) != NULL;
+    char *text = vocabulary__copy(system->content, usual ? 0 : system->length);
+    if (text == NULL) {
+        p->full = true;
+        return;
+    }
+    size_t length = usual ? 0 : drop(text, system->length, "/no_think");
+    length = drop(text, length, "/think");
+    if (alone) {
+        put(p, text, drop(text, length, override), VOCABULARY__SAID);
+        put_own(p, "<|im_end|>\n");
+    } else {
+        put_own(p, "## Metadata\n\nKnowledge Cutoff Date: June 2025\nToday Date: 08 July 2025\n"
+                   "Reasoning Mode: ");
+        put_own(p, p->silent ? "/no_think" : "/think");
+        put_own(p, "\n\n## Custom Instructions\n\n");
+        if (length > 0)
+            put(p, text, length, VOCABULARY__SAID);
+        else
+            put_own(p, p->silent ? c->silent : c->usual);
+        put_own(p, "\n\n");
+    }
+    free(text);
+}
+
 /* Puts a turn, up to CHAT_LEARNT where only `asks`. system: NULL, or the first message. */
 static void put_turn(page *p, const chat *c, const char *turn, const chat_message *message,
     const chat_message *system, bool asks)
@@ -240,6 +295,18 @@ static void put_turn(page *p, const chat *c, const char *turn, const chat_messag
         case CHAT_ANSWER:
             put_answer(p, message);
             break;
+        case CHAT_ORDERED:
+            put_ordered(p, c, message);
+            break;
+        case CHAT_UNTHOUGHT:
+            put_own(p, p->silent ? "<think>\n\n</think>\n" : "");
+            break;
+        case CHAT_LINES: {
+            const char *end = message->content + message->length;
+            const char *said = skip_lines(message->content, end);
+            put(p, said, (size_t)(end - said), VOCABULARY__SAID);
+            break;
+        }
         case CHAT_SYSTEM:
             put_content(p, system->content, system->length, CHAT_CONTENT);
             break;
@@ -340,6 +407,8 @@ bool chat_encode(const chat *c, const vocabulary *v, const char *name, const cha
                                                                  : NULL;
     const size_t question = last_question(messages, count);
     const unsigned how = VOCABULARY_SPECIAL | (family->spaced ? VOCABULARY__SPACED : 0);
+    p.silent = system != NULL &&
+               find(system->content, system->content + system->length, "/no_think", false) != NULL;
     if (c->begins)
         put(&p, c->bos, strlen(c->bos), 0);
     if (system != NULL && family->system != NULL)

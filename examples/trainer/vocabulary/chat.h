@@ -5,8 +5,8 @@
  * The template, which is Jinja, is not run: what it writes tells which of the families it is of
  * (chat_families.c), and those are written here. Their tokens are those of transformers'
  * apply_chat_template(messages, tokenize=True), with one difference: the text of a special token is
- * the token where the template writes it, but plain characters where a message says it. Llama 3.2's
- * template, which writes today's date, gets date_string="26 Jul 2024".
+ * the token where the template writes it, but plain characters where a message says it. Where a
+ * template writes today's date, Llama 3.2's gets date_string="26 Jul 2024", SmolLM3's 08 July 2025.
  */
 #ifndef TRAINER_CHAT_H
 #define TRAINER_CHAT_H
@@ -23,6 +23,7 @@ typedef struct chat {
     const struct chat_family *family;
     char *bos, *eos;    /* the texts of the tokens that begin and end a text */
     char *usual;        /* the system message of conversations without one; NULL: none */
+    char *silent;       /* the same of SmolLM3 under /no_think */
     bool begins, lasts; /* a conversation begins, and ends, with these tokens */
     int32_t end;        /* the token that ends an answer */
 } chat;

@@ -4,16 +4,19 @@
 
 #include "trainer/vocabulary/chat_private.h"
 
-#define CONTENT "\1"
-#define TRIMMED "\2"
-#define LEFT    "\3"
-#define RIGHT   "\4"
-#define SYSTEM  "\5"
-#define LEARNT  "\6"
-#define SAID    "\7"
-#define BOS     "\10"
-#define EOS     "\11"
-#define ANSWER  "\13"
+#define CONTENT   "\1"
+#define TRIMMED   "\2"
+#define LEFT      "\3"
+#define RIGHT     "\4"
+#define SYSTEM    "\5"
+#define LEARNT    "\6"
+#define SAID      "\7"
+#define BOS       "\10"
+#define EOS       "\11"
+#define ANSWER    "\13"
+#define ORDERED   "\14"
+#define UNTHOUGHT "\16"
+#define LINES     "\17"
 
 #define CHATML_ROLE    "'<|im_start|>'+message.role+'\n'+"
 #define CHATML_PART    CHATML_ROLE "message.content+'<|im_end|>\n'"
@@ -42,6 +45,9 @@
     .assistant =                                                                                   \
         "<|start_header_id|>assistant<|end_header_id|>\n\n" LEARNT TRIMMED "<|eot_id|>" SAID,      \
     .end = "<|eot_id|>"
+
+#define SMOLLM3_SAID "content.lstrip('\n')+'<|im_end|>\n'"
+#define SMOLLM3_NONE "'<|im_start|>assistant\n<think>\n\n</think>\n'"
 
 /* [INST] of Llama 2 and Mistral. */
 #define INST(before, content) before "[INST] " content " [/INST]"
@@ -73,6 +79,24 @@ const chat_family chat__families[] = {
         .parts = {CHATML_SYSTEM, CHATML_PROMPT, CHATML_CONTENT, "content=''", CHATML_ROLE "content",
             "'<|im_end|>\n'"},
         CHATML_TURNS(CONTENT)},
+    /* The day is that of its release: the template has that of today. */
+    {.name = "SmolLM3",
+        .parts = {"reasoning_mode='/think'", "reasoning_mode='/no_think'", "'<|im_start|>system\n'",
+            "custom_instructions=system_message.replace('/no_think','').replace('/think','')"
+            ".rstrip()",
+            "custom_instructions.replace('/system_override','').rstrip()+'<|im_end|>\n'",
+            "'## Metadata\n\nKnowledge Cutoff Date: June 2025\n'", "today=strftime_now('%d %B %Y')",
+            "'Today Date: '~today~'\nReasoning Mode: '+reasoning_mode+'\n\n## Custom "
+            "Instructions\n\n'",
+            "custom_instructions+'\n\n'", "'" CONTENT "\n\n'",
+            "content=message.contentifmessage.contentisstringelse''", CHATML_CONTENT,
+            "'<|im_start|>assistant\n'+" SMOLLM3_SAID,
+            "'<|im_start|>assistant\n<think>\n\n</think>\n'+" SMOLLM3_SAID, CHATML_PROMPT,
+            SMOLLM3_NONE},
+        .system = "<|im_start|>system\n" ORDERED,
+        .user = "<|im_start|>user\n" CONTENT "<|im_end|>\n",
+        .assistant = "<|im_start|>assistant\n" UNTHOUGHT LEARNT LINES "<|im_end|>" SAID "\n",
+        .end = "<|im_end|>"},
     {.name = "Llama 2",
         .parts = {"bos_token+" INST("'", "'+content|trim+'") "'", "' '+content|trim+' '+eos_token",
             "?content='<<SYS>>\n'+system_message+'\n<</SYS>>\n\n'+message.content",
@@ -183,7 +207,7 @@ const chat_family chat__families[] = {
 const size_t chat__families_count = sizeof chat__families / sizeof *chat__families;
 
 /* Whether a part is as a row has it. */
-static bool matches(const char *part, const char *row, const char **usual, size_t *length)
+static bool matches(const char *part, const char *row, chat_text usual[2])
 {
     const char *any = strchr(row, CHAT_CONTENT);
     const size_t size = strlen(part), before = any != NULL ? (size_t)(any - row) : strlen(row);
@@ -196,31 +220,31 @@ static bool matches(const char *part, const char *row, const char **usual, size_
     for (const char *p = part + before; p < part + size - after; ++p)
         if (strncmp(p, "'+", 2) == 0 || strncmp(p, "<|", 2) == 0)
             return false; /* more than a text */
-    *usual = part + before;
-    *length = size - before - after;
+    usual[1] = (chat_text){part + before, size - before - after};
+    if (usual[0].at == NULL)
+        usual[0] = usual[1];
     return true;
 }
 
 /* Whether the row has the part. */
-static bool knows(const chat_family *family, const char *part, bool has[CHAT_PARTS],
-    const char **usual, size_t *length)
+static bool knows(
+    const chat_family *family, const char *part, bool has[CHAT_PARTS], chat_text usual[2])
 {
     for (size_t i = 0; i < CHAT_PARTS && family->parts[i] != NULL; ++i)
-        if (matches(part, family->parts[i] + (family->parts[i][0] == '?'), usual, length))
+        if (matches(part, family->parts[i] + (family->parts[i][0] == '?'), usual))
             return has[i] = true;
     return false;
 }
 
-const chat_family *chat__family_of(
-    const chat_template *t, bool pieces, const char **usual, size_t *length)
+const chat_family *chat__family_of(const chat_template *t, bool pieces, chat_text usual[2])
 {
     for (size_t k = 0; k < chat__families_count; ++k) {
         const chat_family *family = &chat__families[k];
         bool has[CHAT_PARTS] = {false}, good = true;
         const char *part = t->parts;
-        *usual = NULL;
+        usual[0] = usual[1] = (chat_text){NULL, 0};
         for (size_t i = 0; i < t->count; ++i, part += strlen(part) + 1)
-            good = knows(family, part, has, usual, length) && good;
+            good = knows(family, part, has, usual) && good;
         for (size_t i = 0; i < CHAT_PARTS && family->parts[i] != NULL; ++i)
             good = good && (has[i] || family->parts[i][0] == '?');
         if (good && (pieces || !family->pieces) &&

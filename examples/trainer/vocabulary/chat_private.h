@@ -16,16 +16,19 @@ enum {
     CHAT_BOS,         /* the token that begins a text */
     CHAT_EOS,         /* the one that ends it */
     CHAT_ANSWER = 11, /* the content, with what it thinks before </think> as Qwen3 has it */
+    CHAT_ORDERED,     /* all that SmolLM3's system turn has; ... */
+    CHAT_UNTHOUGHT = 14, /* ... an empty <think> block, if its message has /no_think */
+    CHAT_LINES,          /* the content without line ends at its beginning */
     CHAT_MARKS
 };
 
-enum { CHAT_PARTS = 14 };
+enum { CHAT_PARTS = 16 };
 
 typedef struct chat_family {
     const char *name;
     /* What its templates have (chat_template.h), and nothing else. A part that begins
      * with '?' may be missing. CHAT_CONTENT in one: any text, which is the content of the system
-     * message of conversations without one. */
+     * message of conversations without one; SmolLM3 has two, the second of /no_think. */
     const char *parts[CHAT_PARTS];
     bool pieces; /* of SentencePiece alone */
     bool spaced; /* its turns have their spaces: SentencePiece puts none before a text */
@@ -39,10 +42,15 @@ typedef struct chat_family {
 extern const chat_family chat__families[];
 extern const size_t chat__families_count;
 
-/* NULL where it is none of them. pieces: the vocabulary is SentencePiece's. *usual: the place in
- * `t` of the content of its system message, of *length bytes; NULL if it has none. */
-const chat_family *chat__family_of(
-    const chat_template *t, bool pieces, const char **usual, size_t *length);
+/* A text in a template. */
+typedef struct chat_text {
+    const char *at; /* NULL: none */
+    size_t length;
+} chat_text;
+
+/* NULL where it is none of them. pieces: the vocabulary is SentencePiece's. usual: the first and
+ * the last text in `t` that is the content of a system message. */
+const chat_family *chat__family_of(const chat_template *t, bool pieces, chat_text usual[2]);
 /* Whether a template has a part. */
 bool chat__has_part(const chat_template *t, const char *part);
 

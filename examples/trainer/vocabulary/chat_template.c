@@ -130,7 +130,8 @@ static bool is_never(const char *block)
         "elif(message.tool_callsisdefinedandmessage.tool_callsisnotnone)",
         "elifmessage.role=='tool'", "elifmessage.role=='tool'ormessage.role=='ipython'",
         "elifmessage.role=='tool_results'ormessage.role=='tool'",
-        "ifenable_thinkingisdefinedandenable_thinkingisfalse"};
+        "ifenable_thinkingisdefinedandenable_thinkingisfalse", "ifxml_toolsorpython_tools",
+        "ifxml_toolsorpython_toolsortools"};
     for (size_t i = 0; i < sizeof never / sizeof *never; ++i)
         if (strcmp(block, never[i]) == 0)
             return true;

@@ -154,6 +154,10 @@ static const vocabulary_way *way_of(const json_t *root)
 {
     static const char begin[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}";
     static const char end[] = "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+    static const char tekken[] =
+        "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"
+        "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|"
+        "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
     const json_t *cut = json_object_get(root, "pre_tokenizer");
     const json_t *parts = json_object_get(cut, "pretokenizers");
     const json_t *first = json_array_get(parts, 0);
@@ -170,10 +174,13 @@ static const vocabulary_way *way_of(const json_t *root)
                        json_is_true(json_object_get(first, "individual_digits"))
                    ? vocabulary_way_of("smollm")
                    : NULL;
-    const size_t length = expression != NULL ? strlen(expression) : 0, middle = sizeof begin - 1,
-                 last = sizeof end - 1;
-    if (length < middle + last || !is(first, "behavior", "Isolated") ||
-        json_is_true(json_object_get(first, "invert")) || strncmp(expression, begin, middle) != 0 ||
+    if (expression == NULL || !is(first, "behavior", "Isolated") ||
+        json_is_true(json_object_get(first, "invert")))
+        return NULL;
+    if (strcmp(expression, tekken) == 0)
+        return vocabulary_way_of("tekken");
+    const size_t length = strlen(expression), middle = sizeof begin - 1, last = sizeof end - 1;
+    if (length < middle + last || strncmp(expression, begin, middle) != 0 ||
         strcmp(expression + length - last, end) != 0)
         return NULL;
     return length == middle + last ? vocabulary_way_of("qwen2")

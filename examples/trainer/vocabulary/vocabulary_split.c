@@ -13,6 +13,13 @@
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits "| ?[^" SPACE       \
     "\\p{L}\\p{N}]+[\\r\\n]*|[" SPACE "]*[\\r\\n]+|" REST
 
+/* Words of capitals, then small letters; letters without case are both. */
+#define CAPITAL "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define SMALL   "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED_WORDS                                                                                \
+    "[^\\r\\n\\p{L}\\p{N}]?" CAPITAL "*" SMALL "+|[^\\r\\n\\p{L}\\p{N}]?" CAPITAL "+" SMALL        \
+    "*|\\p{N}| ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n/]*|[" SPACE "]*[\\r\\n]+|" REST
+
 static const vocabulary_way ways[] = {
     {.name = "gpt-2", .patterns = {WORDS}},
     {.name = "llama-bpe",
@@ -21,6 +28,7 @@ static const vocabulary_way ways[] = {
         .begins = true},
     {.name = "qwen2", .patterns = {WORDS_AND_NUMBERS("")}},
     {.name = "deepseek-r1-qwen", .patterns = {WORDS_AND_NUMBERS("")}},
+    {.name = "tekken", .patterns = {CASED_WORDS}, .whole_words = true, .begins = true},
     {.name = "smollm", .patterns = {"\\p{N}", WORDS}},
     {.name = "default", .patterns = {"[\\p{P}$+<=>^~|]+", WORDS, "\\p{N}+", "[0-9][0-9][0-9]"}},
 };

@@ -214,3 +214,9 @@ size_t clprune__net_add_head(
     param.layer = layer;
     return add_param(net, full, ".weight", param);
 }
+
+size_t clprune__net_add_to_head(clprune_net *net, const char *suffix, clprune__net_param param)
+{
+    param.layer = net->graph.output;
+    return add_param(net, net->graph.head_name, suffix, param);
+}

@@ -35,6 +35,9 @@ void clprune__net_add_param(clprune_net *net, const char *suffix, clprune__net_p
 size_t clprune__net_add_head(
     clprune_net *net, const char *name, size_t layer, clprune__net_param param);
 
+/* Adds another one to it, called its name + suffix. */
+size_t clprune__net_add_to_head(clprune_net *net, const char *suffix, clprune__net_param param);
+
 /* Fails unless a layer has matched what clprune_net_lora asked for. */
 void clprune__net_end_lora(clprune_net *net);
 

@@ -128,9 +128,10 @@ struct clprune__net_graph {
     size_t output; /* the last layer */
     size_t whole;  /* with desc.rows_at_once: rows of a sample in all; 0: each pass has all */
     clprune__net_loss loss;
-    size_t head;     /* 1 + the parameter of a token loss, which no layer has; 0: none */
-    char *head_name; /* of the token loss */
-    float cap;       /* of its logits; 0: none */
+    size_t head;      /* 1 + the parameter of a token loss, which no layer has; 0: none */
+    size_t head_bias; /* 1 + that of its logits; 0: none */
+    char *head_name;  /* of the token loss */
+    float cap;        /* of its logits; 0: none */
     clprune_element_loss element; /* the element loss */
 };
 

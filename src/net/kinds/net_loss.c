@@ -5,10 +5,10 @@
 #include <math.h>
 
 #include "clprune/element_loss.h"
-#include "clprune/gemm.h"
 #include "clprune/token_loss.h"
 #include "net/build/append.h"
 #include "net/net_private.h"
+#include "nn/layers/biased_product.h"
 #include "nn/tokens/token_loss_private.h"
 #include "runtime/context/check.h"
 
@@ -68,19 +68,39 @@ void clprune_net_custom_loss(clprune_net *net, clprune_net_value y)
     set_loss(net, CLPRUNE__NET_CUSTOM_LOSS, "custom_loss", y);
 }
 
+/* Whether a function about the logits of a token loss has one before it. */
+static bool has_logits(clprune_net *net)
+{
+    if (net == NULL || net->settled || net->status != CLPRUNE_SUCCESS)
+        return false;
+    if (net->graph.loss != CLPRUNE__NET_TOKEN_LOSS)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "the net has no token loss before it, whose logits have a cap or a bias");
+    return net->graph.loss == CLPRUNE__NET_TOKEN_LOSS;
+}
+
 void clprune_net_cap_logits(clprune_net *net, float cap)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    if (net == NULL || net->settled)
+    if (!has_logits(net))
         return;
     if (!(cap > 0 && isfinite(cap)))
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "the cap of logits is %g, expected a finite number above 0", (double)cap);
-    else if (net->graph.loss != CLPRUNE__NET_TOKEN_LOSS)
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "the net has no token loss before it, whose logits have a cap");
     else
         net->graph.cap = cap;
+}
+
+void clprune_net_bias_logits(clprune_net *net)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (!has_logits(net))
+        return;
+    const clprune__net_param *w = &net->graph.params[net->graph.head - 1];
+    const size_t bias = clprune__net_add_to_head(
+        net, ".bias", (clprune__net_param){.rank = 1, .shape = {w->shape[0]}, .inputs = w->inputs});
+    if (bias != SIZE_MAX)
+        net->graph.head_bias = bias + 1;
 }
 
 void clprune_net_token_loss(
@@ -122,7 +142,16 @@ static const clprune__label_mix *mix_of(const clprune_net_data *data, clprune__l
     return clprune__is_absent(data->shares) ? NULL : mix;
 }
 
-/* In training also the gradients of x and w. */
+/* The value or the gradient of the logits' bias, if they have one. */
+static clprune_mat bias_of(const clprune_net *net, bool grad)
+{
+    if (net->graph.head_bias == 0)
+        return CLPRUNE_NO_MAT;
+    const clprune_param *b = &net->body.tensors[net->graph.head_bias - 1];
+    return grad ? b->grad : b->value;
+}
+
+/* In training also the gradients of x, w and the bias. */
 static clprune_status token_loss(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
 {
@@ -131,8 +160,9 @@ static clprune_status token_loss(
     const bool training = net->at.phase == CLPRUNE__NET_TRAINED;
     const bool trained = net->graph.values[net->graph.output].trained;
     return clprune_token_head(net->context, data->batch, 0.0f, data->smoothing, scale_of(data),
-        net->graph.cap, x, w->value, data->labels, loss, hit,
-        training && trained ? x : CLPRUNE_NO_MAT, training ? w->grad : CLPRUNE_NO_MAT, NULL);
+        net->graph.cap, x, w->value, bias_of(net, false), data->labels, loss, hit,
+        training && trained ? x : CLPRUNE_NO_MAT, training ? w->grad : CLPRUNE_NO_MAT,
+        training ? bias_of(net, true) : CLPRUNE_NO_MAT, NULL);
 }
 
 clprune_status clprune__net_loss_forward(
@@ -194,7 +224,9 @@ clprune_status clprune__net_loss_logits(
     const clprune_mat x = {net->body.spaces[0].buffer, row * shape->cols, batch, shape->cols,
         shape->rows * shape->cols};
     const float cap = net->graph.cap;
-    TRY(clprune_gemm(context, false, true, 1.0f, 0.0f, x,
-        net->body.tensors[net->graph.head - 1].value, logits, cap != 0 ? NULL : event));
+    TRY(clprune__check_mat(
+        context, "logits", logits, batch, net->graph.params[net->graph.head - 1].shape[0]));
+    TRY(clprune__product_rows(context, x, net->body.tensors[net->graph.head - 1].value,
+        bias_of(net, false), logits, NULL, cap != 0 ? NULL : event));
     return cap != 0 ? clprune__logit_cap(context, cap, logits, event) : CLPRUNE_SUCCESS;
 }

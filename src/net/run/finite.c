@@ -133,9 +133,11 @@ clprune_status clprune__net_check_written(const clprune__net_call *call)
 
 clprune_status clprune__net_check_loss(clprune_net *net, size_t batch)
 {
-    const size_t out = net->graph.output, head = net->graph.head;
-    for (int grad = 0; head > 0 && grad < 2; ++grad)
-        TRY(check_param(net, "loss", net->graph.layers[out].name, head - 1, grad != 0));
+    const size_t out = net->graph.output;
+    const size_t params[] = {net->graph.head, net->graph.head_bias}; /* values before gradients */
+    for (size_t i = 0; i < 4; ++i)
+        if (params[i % 2] > 0)
+            TRY(check_param(net, "loss", net->graph.layers[out].name, params[i % 2] - 1, i >= 2));
     return check(
         net, &(tensor){"loss", net->graph.layers[out].name, "the gradient of its output", "",
                  clprune__net_output(net, batch), 0, net->graph.values[out].shape.rows});

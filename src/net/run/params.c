@@ -25,7 +25,8 @@ static bool has_no_grad(const clprune_net *net, const clprune__net_param *param)
 {
     if (clprune__net_infers(&net->graph))
         return true;
-    if (net->graph.head > 0 && param == &net->graph.params[net->graph.head - 1])
+    const size_t number = (size_t)(param - net->graph.params) + 1;
+    if (number == net->graph.head || number == net->graph.head_bias)
         return param->frozen;
     const clprune__net_layer *layer = &net->graph.layers[param->layer];
     return layer->frozen && !(layer->kind->grads.joint && net->graph.values[param->layer].trained);

@@ -120,8 +120,12 @@ clprune_status clprune__net_check_labels(clprune_net *net, const clprune_net_dat
         return CLPRUNE_SUCCESS;
     if (net->graph.loss == CLPRUNE__NET_TOKEN_LOSS) {
         const clprune_mat dw = net->body.tensors[net->graph.head - 1].grad;
+        const clprune_mat db = net->graph.head_bias > 0
+                                   ? net->body.tensors[net->graph.head_bias - 1].grad
+                                   : CLPRUNE_NO_MAT;
         poison = net->at.phase != CLPRUNE__NET_TRAINED ? first_of(net->body.ranges, SPARE)
                  : dw.buffer != NULL                   ? first_of(dw, 0)
+                 : db.buffer != NULL                   ? first_of(db, 0)
                                                        : first_of(x, 0);
     }
     if (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY && data->shares.buffer != NULL)

@@ -4,8 +4,9 @@
 
 #include "clprune/activation.h"
 #include "core/checked.h"
+#include "nn/layers/biased_product.h"
+#include "nn/layers/sums.h"
 #include "nn/tokens/token_loss_private.h"
-#include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
 #include "runtime/launch/rowwise.h"
@@ -155,7 +156,7 @@ clprune_status clprune_token_loss_backward(clprune_context *context, float smoot
 /* What a head reads and writes. */
 typedef struct head {
     float beta, smoothing, scale, cap;
-    clprune_mat x, w, weight, dx, dw, kept; /* kept: capped logits of a part of the rows */
+    clprune_mat x, w, b, weight, dx, dw, db, kept; /* kept: capped logits of a part of the rows */
     clprune_ints labels;
     const row_losses *losses;
 } head;
@@ -227,12 +228,15 @@ static clprune_status run_capped(
 static clprune_status run_rows(clprune_context *context, const head *h, size_t first, clprune_mat z)
 {
     const clprune_mat x = clprune_mat_rows(h->x, first, z.rows);
-    const bool grads = !clprune__is_absent(h->dx) || !clprune__is_absent(h->dw);
-    TRY(clprune__gemm_single(context, false, true, 1.0f, 0.0f, x, h->w, z, NULL));
+    const float beta = first > 0 ? 1.0f : h->beta;
+    const bool grads =
+        !clprune__is_absent(h->dx) || !clprune__is_absent(h->dw) || !clprune__is_absent(h->db);
+    TRY(clprune__product_rows(context, x, h->w, h->b, z, NULL, NULL));
     TRY((h->cap != 0 ? run_capped : run_losses)(context, h, grads, first, z));
     if (!clprune__is_absent(h->dw))
-        TRY(clprune__gemm_single(
-            context, true, false, 1.0f, first > 0 ? 1.0f : h->beta, z, x, h->dw, NULL));
+        TRY(clprune__gemm_single(context, true, false, 1.0f, beta, z, x, h->dw, NULL));
+    if (!clprune__is_absent(h->db))
+        TRY(clprune__column_sum(context, beta, z, h->db, NULL));
     if (!clprune__is_absent(h->dx))
         TRY(clprune__gemm_single(context, false, false, 1.0f, 0.0f, z, h->w,
             clprune_mat_rows(h->dx, first, z.rows), NULL));
@@ -250,8 +254,9 @@ static size_t rows_at_once(const clprune_context *context, size_t rows, size_t v
 }
 
 clprune_status clprune_token_head(clprune_context *context, size_t batch, float beta,
-    float smoothing, float scale, float cap, clprune_mat x, clprune_mat w, clprune_ints labels,
-    clprune_mat loss, clprune_mat hit, clprune_mat dx, clprune_mat dw, cl_event *event)
+    float smoothing, float scale, float cap, clprune_mat x, clprune_mat w, clprune_mat b,
+    clprune_ints labels, clprune_mat loss, clprune_mat hit, clprune_mat dx, clprune_mat dw,
+    clprune_mat db, cl_event *event)
 {
     ENTER(context);
     SCRATCH_SCOPE(context);
@@ -263,16 +268,20 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
     REQUIRE(cap >= 0 && isfinite(cap), CLPRUNE_INVALID_ARGUMENT,
         "cap is %g, expected 0 or a finite number above", (double)cap);
     TRY(check_rows(context, batch, rows, labels, &all));
-    enum { X, W, LABELS, LOSS, HIT, DX, DW, ALL };
+    enum { X, W, B, LABELS, LOSS, HIT, DX, DW, DB, ALL };
     const clprune__operand operands[ALL] = {{"x", x, rows, cols},
-        {"w", w, vocabulary, cols, .bf16 = true, .codes = true}, {"labels", all, 1, rows},
+        {"w", w, vocabulary, cols, .bf16 = true, .codes = true},
+        {"b", b, 1, vocabulary, .optional = true}, {"labels", all, 1, rows},
         {"loss", loss, batch, 1}, {"hit", hit, batch, 1, .optional = true},
         {"dx", dx, rows, cols, .optional = true, .in_place = 1u << X},
-        {"dw", dw, vocabulary, cols, .optional = true}};
+        {"dw", dw, vocabulary, cols, .optional = true},
+        {"db", db, 1, vocabulary, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOSS, ALL));
-    head h = {beta, smoothing, scale, cap, x, w, {0}, dx, dw, {0}, labels, &l};
+    head h = {beta, smoothing, scale, cap, x, w, b, {0}, dx, dw, db, {0}, labels, &l};
     if (rows == 0 && !clprune__is_absent(dw))
         TRY(clprune__scale(context, beta, dw, NULL));
+    if (rows == 0 && !clprune__is_absent(db))
+        TRY(clprune__scale(context, beta, db, NULL));
     if (batch == 0)
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, has_hit, &l));
