@@ -135,7 +135,7 @@ def create(library, name):
                 setattr(module, rate, 0.0)
     try:
         x = torch.randn(BATCH, 3, SIDE, SIDE)
-        trace(model, x)
+        trace(model, (x,))
     except clprune.Error:
         x = torch.randn(BATCH, 3, side, side)
     return model, x
@@ -165,7 +165,7 @@ def measure(library, name, steps):
     row = {"library": library, "model": name}
     try:
         model, x = create(library, name)
-        row["layers"] = len(trace(model, x).layers)
+        row["layers"] = len(trace(model, (x,)).layers)
         if not steps:
             return row
         y = torch.arange(BATCH) % CLASSES
