@@ -51,10 +51,10 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
                 score_tile(s, unit, flat, cap, BIAS_ROWS(sample, head), rows, key_rows, row, key, true);
                 forget_tile(s, needed);
                 hide_keys(s, past + mine, past + row, from, key, some);
-                if (grows)
-                    softmax_rows_grow(&p, s, SCORE_UNIT(unit), factor, lanes);
+                WHERE(grows)
+                    softmax_rows_grow(&p, s, SCORE_UNIT(unit), grows, factor, lanes);
                 const bool again = softmax_rows_terms(&p, s, SCORE_UNIT(unit), mass, lanes) && !grows;
-                if (grows)
+                WHERE(grows)
                     UNROLLED(i, M_TILES) {
                         const float2 old = factor[i] * p.mass[i], all = quad_sum(lanes, old + mass[i]);
                         float2 part = factor[i] * slope[i] + mean[i] * old;
@@ -65,6 +65,8 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
                         float2 to = quad_sum(lanes, part) * (float2)(reciprocal(all.x), reciprocal(all.y));
                         if (STARTS) /* rows that see none of the keys so far */
                             to = (float2)(all.x > 0 ? to.x : 0.0f, all.y > 0 ? to.y : 0.0f);
+                        if (!MMA_PTX && !grows)
+                            continue;
                         const float2 by = mean[i] - to, again = factor[i] * by;
                         slope[i] = factor[i] * slope[i] + by * old;
                         p.mass[i] = old;

@@ -36,8 +36,9 @@ KERNEL_OF(LOCAL) attention_forward_mma(
                 score_tile(s, unit, flat, cap, BIAS_ROWS(sample, head), rows, key_rows, row, key, true);
                 forget_tile(s, needed);
                 hide_keys(s, past + mine, past + row, from, key, some);
+                WHERE(grows)
+                    softmax_rows_grow(&p, s, SCORE_UNIT(unit), grows, factor, lanes);
                 if (grows) {
-                    softmax_rows_grow(&p, s, SCORE_UNIT(unit), factor, lanes);
                     UNROLLED(i, M_TILES) {
                         p.mass[i] *= factor[i];
                         UNROLLED(n, E / 8)

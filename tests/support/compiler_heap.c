@@ -231,6 +231,20 @@ cl_int clBuildProgram(cl_program program, cl_uint count, const cl_device_id *dev
     return code;
 }
 
+/* PoCL reads files in small steps, each of which the sanitizer's realloc copies to new memory. */
+cl_program clCreateProgramWithBinary(cl_context context, cl_uint count, const cl_device_id *devices,
+    const size_t *sizes, const unsigned char **binaries, cl_int *loaded, cl_int *error)
+{
+    static cl_program (*behind)(cl_context, cl_uint, const cl_device_id *, const size_t *,
+        const unsigned char **, cl_int *, cl_int *);
+    if (behind == NULL)
+        behind = NEXT(__typeof__(behind), "clCreateProgramWithBinary");
+    depth++;
+    const cl_program program = behind(context, count, devices, sizes, binaries, loaded, error);
+    depth--;
+    return program;
+}
+
 cl_int clGetProgramInfo(
     cl_program program, cl_program_info what, size_t size, void *value, size_t *got)
 {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A run in several processes: it has the bits of one, stops, resumes on another number, and loses nothing when a
-# process is killed.
+# A run in several processes: it has the bits of one, stops, and resumes on another number. test_ranks_lost.sh loses
+# processes.
 #
 #     test_ranks.sh path/to/resmlp-train path/to/resnet-train path/to/resmlp-train-drift path/to/mpirun [MOST]
 #
@@ -202,54 +202,6 @@ grep -q -- '--sync-batch-norm: 3 micro-batches are no multiple of 2 processes' e
 # shellcheck disable=SC2086
 on 2 6 "$resnet" $normed --lr 1e6
 [ "$(grep -c diverged err)" = 1 ] || fail "diverging is not said once: $(cat err)"
-
-# rank_of NUMBER: the process of a rank.
-rank_of() {
-    for pid in $(pgrep -f "$program-mpi"); do
-        tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -q "^\(OMPI_COMM_WORLD_RANK\|PMI_RANK\)=$1$" && echo "$pid"
-    done
-}
-
-# Signals to mpirun, and lost processes: the run goes on where it was.
-endless="$small --train-limit 160 --epochs 1000 --test-every 0 --checkpoint-every 1000 --activations pruned --sparsity 0.5 --micro-batches 2 --peer-timeout 2"
-for how in "TERM mpirun" "KILL 1" "STOP 1"; do
-    rm -rf lost
-    # shellcheck disable=SC2086
-    timeout 200 $start -n 2 "$program-mpi" $endless --output-dir lost --quiet >out 2>err &
-    tries=0
-    until [ "$(wc -l 2>/dev/null <lost/log.csv)" -gt 2 ] 2>/dev/null || [ $tries -gt 600 ]; do
-        sleep 0.1
-        tries=$((tries + 1))
-    done
-    victim=$(rank_of 1)
-    if [ "$how" = "TERM mpirun" ]; then
-        kill -USR1 "$victim" # all save, and go on
-        tries=0
-        rows=$(wc -l <lost/log.csv)
-        until { [ -e lost/last.ckpt ] && [ "$(wc -l <lost/log.csv)" -gt $((rows + 2)) ]; } || [ $tries -gt 600 ]; do
-            sleep 0.1
-            tries=$((tries + 1))
-        done
-        [ $tries -le 600 ] || fail "no checkpoint after SIGUSR1 of rank 1: $(cat err)"
-        victim=$(pgrep -P $!) # of timeout
-    fi
-    kill "-${how%% *}" "$victim" || fail "$how: no process"
-    before=$(date +%s)
-    wait $!
-    code=$?
-    took=$(($(date +%s) - before))
-    [ $took -le 6 ] || fail "$how: gone only after $took s"
-    case $how in STOP*) [ $code = 7 ] ;; *) [ $code != 0 ] ;; esac || fail "$how: exit code $code"
-    [ -z "$(pgrep -f "$program-mpi")" ] || fail "$how: a process is left"
-    case "$how,$("$mpirun" --version 2>&1)" in
-    *"Open MPI) 4."* | STOP* | TERM*) ;;
-    *) continue ;; # others send SIGKILL to all at once
-    esac
-    [ -s lost/last.ckpt ] || fail "$how: no checkpoint: $(cat err)"
-    [ "$how" = "TERM mpirun" ] || grep -aq 'rank 0 of 2 on .*; go on with --resume lost/last.ckpt$' err ||
-        fail "$how: no word of how to go on: $(cat err)"
-    on 1 0 "$program" --resume lost/last.ckpt --steps 1
-done
 
 # ---- ranks that differ --------------------------------------------------------------------------
 # idx FOLDER TRAIN TEST: a set of 16 x 16 images in IDX files, of these bytes.
