@@ -38,12 +38,10 @@ KERNEL_OF(LOCAL) lstm_forward(ROWWISE_SIZES, const uint first, MAT_IN(z), MAT_IN
     FOR_ROWS(r)
         FOR_VECTORS(c) {
             vec slope; /* not needed */
-            const vec i = sigmoid(SUM_OF(a, 0, r, c), &slope), f = sigmoid(SUM_OF(a, 1, r, c), &slope);
-            const vec g = tanh_with_slope(SUM_OF(a, 2, r, c), &slope);
-            const vec o = sigmoid(SUM_OF(a, 3, r, c), &slope);
-            const vec state = fma(f, PAST(1, r, c), i * g);
-            PUT(o * tanh_with_slope(state, &slope), y, r, c);
+            vec state = sigmoid(SUM_OF(a, 0, r, c), &slope) * tanh_with_slope(SUM_OF(a, 2, r, c), &slope);
+            state = fma(sigmoid(SUM_OF(a, 1, r, c), &slope), PAST(1, r, c), state);
             PUT_GATE(state, y, 1, r, c);
+            PUT(sigmoid(SUM_OF(a, 3, r, c), &slope) * tanh_with_slope(state, &slope), y, r, c);
         }
 }
 
