@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Prints as CSV which models of torchvision, timm and transformers clprune.Net takes, in a line each: the layers of the net, its
 gradient and the losses of three steps beside PyTorch's (SGD with a rate of .001, `exact`, random weights and images or tokens, batch
-4, no dropout), what is kept; or what stops it. Those of transformers have two blocks of 32 features, and a linear layer on the mean
-of their last hidden state.
+4, no dropout), what is kept; or what stops it. Those of transformers have two blocks of 32 features, or two of an encoder and two
+of a decoder, and a linear layer on the mean of their last hidden state.
 
     converts.py [--models timm/resnet18 ...] [--no-steps] >converts.csv
 
@@ -48,13 +48,16 @@ MODELS = {
         pnasnet5large inception_v4 inception_resnet_v2 legacy_seresnet18 legacy_xception gcresnet33ts caformer_s18
         coatnet_0_rw_224 fasternet_t0 lcnetv2_small cspnext_tiny lowformer_b0 iformer_t efficientvim_m1 csatv2 cpubone_nano
         vit_tiny_r_s16_p8_224 levit_conv_128s mobilenetv5_300m vit_tiny_patch16_dinov3_qkvb hieradet_small""",
-    "transformers": """Albert Bert Bloom CLIPText CLIPVision Camembert Codegen Cohere ConvNext DebertaV2 DeiT Dinov2 DistilBert
-        Electra Ernie Esm Falcon GPT2 GPTJ GPTNeo GPTNeoX Gemma Gemma2 Granite LayoutLM Llama MPNet Mistral MobileViT ModernBert
-        Mpt OPT Olmo Olmo2 Phi Phi3 Pvt Qwen2 Qwen3 ResNet Roberta Segformer SiglipVision SmolLM3 StableLm Starcoder2 Swin T5
-        ViT XLMRoberta"""}
+    "transformers": """Albert Bart Bert Blenderbot Bloom CLIPText CLIPVision Camembert Codegen Cohere ConvNext DebertaV2 DeiT
+        Dinov2 DistilBert Electra Ernie Esm Falcon GPT2 GPTJ GPTNeo GPTNeoX Gemma Gemma2 Granite LayoutLM Llama MBart MPNet MT5
+        Marian Mistral MobileViT ModernBert Mpt OPT Olmo Olmo2 PLBart Pegasus Phi Phi3 Pvt Qwen2 Qwen3 ResNet Roberta Segformer
+        SiglipVision SmolLM3 StableLm Starcoder2 Swin T5 UMT5 ViT Whisper XLMRoberta"""}
+DECODERS = {"Bart", "Blenderbot", "MBart", "MT5", "Marian", "PLBart", "Pegasus", "UMT5", "Whisper"}
 
 # Of transformers' configurations, by any of these names; others by model.
 SMALL = {"vocab_size": 60, "hidden_size d_model n_embd dim": 32, "num_hidden_layers num_layers n_layer n_layers": 2,
+         "encoder_layers decoder_layers num_decoder_layers": 2, "encoder_attention_heads decoder_attention_heads": 4,
+         "encoder_ffn_dim decoder_ffn_dim": 64, "decoder_start_token_id": 1, "num_mel_bins": 8, "max_source_positions": 12,
          "num_attention_heads num_heads n_head n_heads": 4, "intermediate_size d_ff ffn_dim hidden_dim": 64, "use_cache": False,
          "num_key_value_heads": 2, "max_position_embeddings": 64, "image_size": 32, "patch_size": 8, "pad_token_id": 0,
          "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
@@ -67,17 +70,33 @@ OF_MODEL = {
     "conv_act": "gelu", "position_biased_input": False}, "Electra": {"embedding_size": 16}, "GPTJ": {"rotary_dim": 4},
     "Esm": {"vocab_size": 60, "mask_token_id": 2, "pad_token_id": 0, "position_embedding_type": "rotary"}, "GPTNeo": {"attention_types": [[["global", "local"], 1]]},
     "Gemma": {"head_dim": 8}, "Gemma2": {"head_dim": 8}, "Qwen3": {"head_dim": 8}, "OPT": {"word_embed_proj_dim": 32},
-    "Phi": {"num_key_value_heads": 4}, "Pvt": IN_STAGES, "Segformer": IN_STAGES, "T5": {"d_kv": 8}, "MobileViT": {"image_size": 128,
-    "patch_size": 2}, "ResNet": {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}, "Swin": {"patch_size": 4,
+    "Phi": {"num_key_value_heads": 4}, "Pvt": IN_STAGES, "Segformer": IN_STAGES, **dict.fromkeys(("T5", "MT5", "UMT5"), {"d_kv": 8}),
+    "MobileViT": {"image_size": 128, "patch_size": 2}, "ResNet": {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}, "Swin": {"patch_size": 4,
     "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4}}
+
+
+class OfDecoder(torch.nn.Module):
+    """The same of an encoder's input and a decoder's."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.head = model, torch.nn.Linear(model.config.d_model, CLASSES)
+
+    def example(self):
+        first = torch.randn(BATCH, 8, 24) if self.model.main_input_name == "input_features" else torch.randint(3, 60, (BATCH, 12))
+        return first, torch.randint(3, 60, (BATCH, 9))
+
+    def forward(self, x, tokens):
+        given = {self.model.main_input_name: x, "decoder_input_ids": tokens}
+        return self.head(self.model(**given).last_hidden_state.mean(1))
 
 
 class OfMean(torch.nn.Module):
     """A linear layer on the mean of the last hidden state."""
 
-    def __init__(self, model, images):
+    def __init__(self, model):
         super().__init__()
-        self.model, self.images = model, images
+        self.model, self.images = model, model.main_input_name == "pixel_values"
         with torch.no_grad():
             features = self.hidden(self.example()).shape[-1]
         self.head = torch.nn.Linear(features, CLASSES)
@@ -106,7 +125,7 @@ def of_transformers(name):
     config = kind(**{key: value for key, value in given.items() if value is not None})
     make = getattr(transformers, "T5EncoderModel" if name == "T5" else f"{name}Model", transformers.AutoModel.from_config)
     model = make(config).eval()
-    return OfMean(model, model.main_input_name == "pixel_values")
+    return (OfDecoder if name in DECODERS else OfMean)(model)
 
 
 def create(library, name):
@@ -143,11 +162,11 @@ def create(library, name):
 
 def train(model, x, y, steps, dtype=torch.float32):
     """The losses of PyTorch, and the gradient of the first step."""
-    model, losses, gradient = copy.deepcopy(model).to(dtype).train(), [], None
+    model, losses, gradient, parts = copy.deepcopy(model).to(dtype).train(), [], None, x if isinstance(x, tuple) else (x,)
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     for _ in range(steps):
         optimizer.zero_grad()
-        losses.append(F.cross_entropy(model(x.to(dtype) if x.is_floating_point() else x), y))
+        losses.append(F.cross_entropy(model(*(part.to(dtype) if part.is_floating_point() else part for part in parts)), y))
         losses[-1].backward()
         if gradient is None:
             gradient = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
@@ -165,7 +184,7 @@ def measure(library, name, steps):
     row = {"library": library, "model": name}
     try:
         model, x = create(library, name)
-        row["layers"] = len(trace(model, (x,)).layers)
+        row["layers"] = len(trace(model, x if isinstance(x, tuple) else (x,)).layers)
         if not steps:
             return row
         y = torch.arange(BATCH) % CLASSES
