@@ -518,7 +518,7 @@ class Attentions(Products):
 
     def mask_of(self, **_: Any) -> Constant:
         """A mask that a function of transformers makes of that of the samples' lengths."""
-        return Constant(None, self.result, mask=True)
+        return Constant(None, self.result, mask=self.lengths is not None)
 
     def repeat_kv(self, x: Any, repeats: int) -> View:
         return dataclasses.replace(self._view(x), repeats=repeats)

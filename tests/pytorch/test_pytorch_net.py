@@ -1812,6 +1812,7 @@ class Values(Case):
             "T5ForConditionalGeneration": transformers.T5Config(
                 vocab_size=60, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, dropout_rate=0.0, decoder_start_token_id=0),
             "BartForConditionalGeneration": transformers.BartConfig(**small),
+            "BigBirdPegasusForConditionalGeneration": transformers.BigBirdPegasusConfig(**small, attention_type="original_full"),
             "WhisperForConditionalGeneration": transformers.WhisperConfig(
                 **{**small, "num_mel_bins": 8, "max_source_positions": 12, "max_target_positions": 16})}
         for name, config in models.items():
