@@ -94,13 +94,13 @@ def _attention(t: Any, m: nn.MultiheadAttention, query: Value, key: Value, value
                average_attn_weights: bool = True, is_causal: bool = False) -> Value:
     if m.in_proj_weight is None or m.bias_k is not None or m.add_zero_attn:
         raise NotSupported("nn.MultiheadAttention needs keys and values as wide as queries, without bias_kv or zeros")
-    if t.node.args[1] is not t.node.args[2] if len(t.node.args) > 2 else t.node.kwargs["key"] is not t.node.kwargs["value"]:
+    given = dict(zip(("query", "key", "value"), t.node.args), **t.node.kwargs)
+    if given["key"] is not given["value"]:
         raise NotSupported("nn.MultiheadAttention needs key and value to be the same tensor")
-    of = [*t.node.args[:2], t.node.kwargs.get("key")][:2]
     qkv, rate = _constants(m, t, "in_proj_weight", "in_proj_bias"), m.dropout if m.training else 0.0
     if not m.batch_first:
         query, key = map(t.samples_first, (query, key))
-    if of[0] is not of[1]:
+    if given["query"] is not given["key"]:
         if attn_mask is not None or key_padding_mask is not None:
             raise NotSupported("a mask in attention to other rows")
         y = t.attention_to(query, key, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, rate)
