@@ -59,7 +59,7 @@ def batch_of(x: Input, types: bool = True, several: bool = False) -> Batch:
 
 
 def _are_several(x: Sequence[Any]) -> bool:
-    """Of two, the second one is a mask if it has 0 or 1 for each row of the first, or may be meant as one."""
+    """Of two, the second one is a mask if it may be meant as one: zeros and ones, beside tokens or rows."""
     if len(x) < 2 or len(x) == 2 and x[1] is None:
         return False
     first, second = x[:2]
@@ -67,8 +67,7 @@ def _are_several(x: Sequence[Any]) -> bool:
         return True
     if not isinstance(second, Tensor):
         return False
-    numbers = second.dim() == 2 and bool(((second == 0) | (second == 1)).all())
-    return not numbers if second.shape != first.shape[:2] else second.dtype in (torch.int64, torch.int32) and not numbers
+    return second.dim() != 2 or not bool(((second == 0) | (second == 1)).all())
 
 
 def _checked(x: Sequence[Any]) -> Tuple[Tensor, ...]:

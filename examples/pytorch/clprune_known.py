@@ -108,10 +108,16 @@ def _attention(t: Any, m: nn.MultiheadAttention, query: Value, key: Value, value
     causal = masked = False
     for mask, of_keys in ((attn_mask, False), (key_padding_mask, True)):
         if mask is not None:
+            names = t._parameters_of(mask)
+            if names:
+                raise NotSupported(f"a mask of attention that is computed from a parameter, {names[0]}")
             seen = mask.value if mask.value.is_floating_point() else ~mask.value
             seen = seen[:, None, None] if of_keys else seen
             causal = t.hides(dataclasses.replace(mask, value=seen), query.size(query.rows)) or causal
+            t._read(mask)
             masked = masked or mask.mask
+    if is_causal and not need_weights and key_padding_mask is None and not causal:  # PyTorch then leaves the mask out
+        raise NotSupported("is_causal beside a mask of attention that is not causal")
     y = t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, rate, causal, masked)
     return y if m.batch_first else t.rows_first(y)
 
@@ -165,6 +171,8 @@ def _recurrent(t: Any, m: nn.RNNBase, x: Any, state: Any = None) -> tuple:
     prefix, hidden, last = str(t.node.target), m.hidden_size, []
     samples, features = t.result[0].shape[0 if m.batch_first else 1], t.result[0].shape[-1]
     windows = samples // t.batch  # sequences of a sample
+    if windows == 0 or samples % t.batch:
+        raise NotSupported("a recurrent layer over sequences that are not of one sample each")
 
     def add(function: str, layer: int, of: str, *more: Any) -> int:
         name = t._name(f"{prefix}.{of}")

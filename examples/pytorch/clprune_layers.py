@@ -229,7 +229,16 @@ class Layers(fx.Interpreter, Maker):
         return self.repeated[id(x.value)][0]
 
     def _are_alike(self, x: Constant) -> bool:
-        return x.value.dim() == 3 and x.value.shape[0] == self.batch and bool((x.value == x.value[:1]).all())
+        """Whether all samples have the same, also with other values of the parameters, which may all be 0."""
+        if x.value.dim() != 3 or x.value.shape[0] != self.batch or not bool((x.value == x.value[:1]).all()):
+            return False
+        draw = torch.Generator().manual_seed(1)
+        others = {name: torch.randn(self.named[name].shape, generator=draw) for name in self._parameters_of(x)}
+        with torch.no_grad():
+            value = x.value if x.node is None else self._computed(x.node, others, {})
+            for name, args in x.then if x.node is not None else ():
+                value = getattr(value, name)(*args)
+        return bool((value == value[:1]).all())
 
     def of_one(self, x: Any) -> Any:
         """What a tensor with changes has of the first sample, if all have the same."""

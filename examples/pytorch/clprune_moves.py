@@ -90,7 +90,7 @@ class Moves(Products):
         values = [i for i in n.all_input_nodes if not isinstance(self.noted.get(i), Constant) and i in self.noted]
         constants = [self.noted[i] for i in n.all_input_nodes if isinstance(self.noted.get(i), Constant)]
         if len(values) == 1 and isinstance(self.env[values[0]], tuple):  # of an attention module
-            return self.noted[values[0]]
+            return self.noted[values[0]] if n.args[1] == 0 else None
         if self.drew or len(values) != 1 or self.changed not in ([], values) or any(
                 c.mask or self._parameters_of(c) or c.name in self.named for c in constants):
             return None

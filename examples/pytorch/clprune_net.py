@@ -702,12 +702,11 @@ class Net:
                the loss is a function of them, or None
     example    a batch of its input, float32: (N, C, H, W), (N, T, C) or (N, C), or tokens, integers:
                (N, T). N is the largest batch. Of several inputs a tuple. For a model with padding a pair
-               (input, mask), as then in each call: the mask (N, T) has 1 in a sample's first rows, which count, and 0 behind them, and the
-               model gives it, or what it computes of it, to attention alone. Or what a tokenizer gives, for a
-               model of transformers: a dict of input_ids, and attention_mask, or of several inputs (decoder_input_ids,
-               pixel_values), whose output has logits. Where
-               padding cannot reach the outputs that count, later batches may be shorter, and outputs for
-               padding are anything
+               (input, mask), as then in each call: the mask (N, T) has 1 in a sample's first rows, which count,
+               and 0 behind them, and the model gives it, or what it computes of it, to attention alone. Or
+               what a tokenizer gives, for a model of transformers: a dict of input_ids, and attention_mask, or of
+               several inputs (decoder_input_ids, pixel_values), whose output has logits. Where padding cannot
+               reach the outputs that count, later batches may be shorter, and outputs for padding are anything
     keep       what is kept for the backward pass: "dense", as autograd keeps it; "exact", less, for
                the same gradients; "compact", the same as codes; "least", inputs of blocks as
                codes. Or a Keep: inputs of linear layers and convolutions in that form
@@ -731,9 +730,9 @@ class Net:
                copy: after a step the model has the new values
     base_bits  4, 8, 16 or "nf4": frozen weights of linear layers and embeddings are stored as codes, bf16 or
                NF4 (QLoRA), which passes read as they are (with 4 bits, also of NF4, those of embeddings and of
-               the last layer are codes of 8): for adapters of a large model. state_dict() has the values of the codes, which a new Net may round
-               again. Not with shares
-    input_grads  backward passes make gradients by the inputs, too: net.input_grads, a list, with None for tokens
+               the last layer are codes of 8): for adapters of a large model. state_dict() has the values of the
+               codes, which a new Net may round again. Not with shares
+    input_grads  backward passes make gradients by the inputs, too: net.input_grads, a list, None for tokens
     device     part of a device's or platform's name, or "platform:device" with numbers; else
                $CLPRUNE_DEVICE, else the first GPU, else the first device
     precision  "fp32" or "bf16" of products; else $CLPRUNE_PRECISION, else fp32
@@ -1094,7 +1093,8 @@ class Net:
         first = self._run.inputs[0]
         lengths = None if mask is None else lengths_of(mask, x)
         rows = mask is not None and "T" in self._program.output.axes
-        self._short, apart = 0, mask is not None and not self._program.padding_counts and not (rows and self._how["loss"] in _OF_ELEMENTS)
+        apart = mask is not None and not self._program.padding_counts and not (rows and self._how["loss"] in _OF_ELEMENTS)
+        self._short = 0
         if apart and first.tokens and x.dim() == 2 and x.shape[1] < first.rows:  # more padding, with any token
             self._short = first.rows - x.shape[1]
             x, mask = F.pad(x, (0, self._short), value=int(x[0, 0])), F.pad(mask, (0, self._short))

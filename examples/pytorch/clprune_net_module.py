@@ -48,7 +48,7 @@ class NetFunction(Once):
                 ctx.module._run(Batch(parts[:inputs], parts[inputs]), parts[inputs + 1:], ctx.seed, False)
             grads: Dict[str, Tensor] = {}
             net._run_backward(dy, net._reader(grads, needed.__contains__), False)
-            found = list(net.input_grads)
+            found = [grad if grad is None else grad.to(dy.device) for grad in net.input_grads]
         for name in sorted(needed - set(grads)):
             raise Error(f"{name} was frozen when the NetModule was made of the model; make a new one")
         return None, None, None, *(grad if need else None for grad, need in zip(found, needs)), None, *map(grads.get, names)

@@ -42,7 +42,8 @@ class _Tracer(Images, Attentions, Moves):
         if not isinstance(result, Tensor):
             self.plain[n] = result
         self.changed = [i for i, tensor in tensors.items() if tensor._version != versions[i]]
-        if _is_attention(self, n):  # with its weights, which the model must not use
+        whole = result
+        if _is_attention(self, n):  # with its weights
             result = result[0]
         several = isinstance(result, (tuple, list)) and any(isinstance(part, Tensor) for part in result)
         if isinstance(result, Tensor) or several or n.op == "output" or self.changed:
@@ -52,7 +53,7 @@ class _Tracer(Images, Attentions, Moves):
                 self._fail(n, str(why))
             except (AttributeError, IndexError, KeyError, TypeError, ValueError) as why:  # odd arguments
                 self._fail(n, f"this call is not supported: {why}")
-        return (result, None) if _is_attention(self, n) else result
+        return whole
 
     def _fail(self, n: fx.Node, why: str) -> None:
         """Notes an operation that is not supported, which stops the model if its output needs the result."""
@@ -658,6 +659,8 @@ class _Tracer(Images, Attentions, Moves):
         if isinstance(x, tuple):
             return x[at]
         if isinstance(self.env[self.node.args[0]], tuple):
+            if at != 0:
+                raise NotSupported("the weights of nn.MultiheadAttention")
             return x
         index = list(at) if isinstance(at, tuple) else [at]
         if isinstance(x, View) and None not in index:

@@ -74,14 +74,14 @@ typedef struct clprune_net_desc {
     clprune_net *weights_of; /* a settled net of the context, or NULL: parameters and states are
                                 that net's, which has all of this one's names in the same shapes;
                                 gradients are not. Either may be destroyed first */
-    size_t rows_at_once;  /* with infers, of rows or tokens, one input: each pass makes so many rows
-                             of each  sample, from data->first on; 0: all. Attention, which must be
-                             causal,  keeps keys and values of earlier rows. So a token that is drawn
-                             costs a  pass over one row. Layers that mix rows otherwise are refused.
-                             Where  weights_of has rows_at_once, too, both keep the same keys and
-                             values,  and passes of one go on with those of the other: one net may
-                             read a  text by 100 rows, another go on row by row. Their samples must be
-                             as  long and as many, else clprune_net_settle fails (INVALID_SIZE) */
+    size_t rows_at_once;  /* with infers, of one input, rows or tokens: each pass makes so many rows
+                             of each sample, from data->first on; 0: all. Attention, which must be
+                             causal, keeps keys and values of earlier rows. So a token that is drawn
+                             costs a pass over one row. Layers that mix rows otherwise are refused.
+                             Where weights_of has rows_at_once, too, both keep the same keys and
+                             values, and passes of one go on with those of the other: one net may
+                             read a text by 100 rows, another go on row by row. Their samples must
+                             be as long and as many, else clprune_net_settle fails (INVALID_SIZE) */
     uint64_t reserved[2]; /* zeros */
 } clprune_net_desc;
 

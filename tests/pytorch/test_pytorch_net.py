@@ -1806,8 +1806,8 @@ class Values(Case):
         except ImportError:
             self.skipTest("transformers is not installed")
         small = dict(vocab_size=60, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
-                     decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=16, dropout=0.0, attention_dropout=0.0,
-                     pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, forced_eos_token_id=2)
+                     decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=16, dropout=0.0,
+                     attention_dropout=0.0, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, forced_eos_token_id=2)
         models = {
             "T5ForConditionalGeneration": transformers.T5Config(
                 vocab_size=60, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, dropout_rate=0.0, decoder_start_token_id=0),
@@ -2634,6 +2634,19 @@ class Errors(Case):
         self.refused(lambda m, x: m.m(x, x, x.relu())[0].mean(1), "m: nn.MultiheadAttention needs key and value", rows, m=core)
         self.refused(lambda m, x: m.m(x, *[x.relu()] * 2, attn_mask=torch.zeros(5, 5))[0].mean(1),
                      "m: a mask in attention to other rows", rows, m=core)
+        self.refused(lambda m, x: m.m(x, x, x, attn_mask=m.k)[0].mean(1), "m: a mask of attention that is computed from a parameter, k",
+                     rows, m=core, k=nn.Parameter(torch.zeros(5, 5)))
+        self.refused(lambda m, x: m.m(x, x, x, need_weights=False, attn_mask=torch.zeros(5, 5), is_causal=True)[0].mean(1),
+                     "m: is_causal beside a mask of attention that is not causal", rows, m=core)
+        self.refused(lambda m, x: m.m(x, x, x)[1].sum(1), "the weights of nn.MultiheadAttention", rows, m=core)
+        hides = Traps().module(lambda m, x: m.fc(m.m(x, x, x, attn_mask=m.k)[0].mean(1)), m=core, fc=nn.Linear(8, CLASSES))
+        hides.register_buffer("k", torch.zeros(5, 5))
+        module = clprune.NetModule(hides, rows, keep="exact")
+        hides.k.copy_(nn.Transformer.generate_square_subsequent_mask(5))
+        with self.assertRaisesRegex(clprune.Error, "k has other values"):
+            module(rows)
+        self.refused(lambda m, x: (x.transpose(0, 1) + m.k[:, :x.shape[0]]).relu().mean(0), "another one for each sample|of (T, N, C)|not those",
+                     rows, k=nn.Parameter(torch.zeros(1, 9, 8)))
         for how, more, text in (
                 ({"batch_first": True, "add_bias_kv": True}, {}, "m: nn.MultiheadAttention needs .* without bias_kv"),
                 ({}, {}, "elements are not those of one sample"),

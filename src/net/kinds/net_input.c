@@ -81,7 +81,8 @@ static clprune_status rows_backward(const clprune__net_call *call)
     if (!planes)
         return clprune_mat_copy(context, dy, part, NULL);
     const clprune_permute_desc desc = {2, {dy.rows / call->count, dy.cols}, {1, 0}};
-    dy = clprune_mat_of(dy.buffer, call->count, dx.cols);
+    dy.rows = call->count;
+    dy.cols = dy.ld = dx.cols;
     return clprune_permute(context, &desc, dy, part, NULL);
 }
 
