@@ -192,8 +192,8 @@ CALL(cross_entropy,
 CALL(cross_entropy_back,
     clprune_cross_entropy_backward(CONTEXT, 0.1f, 1, m[0], INTS(1), m[2], EVENT))
 static const clprune_element_loss some_loss = {CLPRUNE_LOSS_SMOOTH_L1, 0.5f};
-CALL(element_loss,
-    clprune_element_loss_forward(CONTEXT, &some_loss, BATCH, m[0], m[1], m[2], EVENT))
+CALL(
+    element_loss, clprune_element_loss_forward(CONTEXT, &some_loss, BATCH, m[0], m[1], m[2], EVENT))
 CALL(element_loss_back,
     clprune_element_loss_backward(CONTEXT, &some_loss, BATCH, 1, m[0], m[1], m[2], EVENT))
 
