@@ -1,6 +1,5 @@
 /* Passes of a net, and which may follow which. */
 #include <math.h>
-#include <stdio.h>
 
 #include "core/checked.h"
 #include "net/build/append.h"
@@ -43,21 +42,6 @@ static clprune_status check_data(const clprune_net *net, const clprune_net_data 
     return CLPRUNE_SUCCESS;
 }
 
-/* "data.rows", or of a later input "data.more[0].rows". */
-typedef struct field_name {
-    char text[64];
-} field_name;
-
-static field_name name_of(size_t number, const char *field)
-{
-    field_name name;
-    if (number == 0)
-        (void)snprintf(name.text, sizeof name.text, "data.%s", field);
-    else
-        (void)snprintf(name.text, sizeof name.text, "data.more[%zu].%s", number - 1, field);
-    return name;
-}
-
 /* Fails unless data has input `number`, of its batch. */
 static clprune_status check_input(
     const clprune_net *net, const clprune_net_data *data, size_t number)
@@ -73,19 +57,19 @@ static clprune_status check_input(
     TRY(clprune__check_reserved(context, "data.more", input.reserved, sizeof input.reserved));
     if (layer->kind->gives == CLPRUNE__NET_TOKENS)
         return clprune__check_ints(
-            context, name_of(number, "tokens").text, input.tokens, rows, &row);
+            context, clprune__net_field_of(number, "tokens").text, input.tokens, rows, &row);
     if (layer->kind->gives == CLPRUNE__NET_BYTES) {
-        const field_name name = name_of(number, "images");
+        const clprune__net_field name = clprune__net_field_of(number, "images");
         size_t end;
         REQUIRE(
             input.images.buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "%s has no buffer", name.text);
         REQUIRE(clprune__add(input.images.offset, rows * shape->cols, &end), CLPRUNE_SIZE_OVERFLOW,
             "%s: offset + size overflows size_t", name.text);
         TRY(clprune__check_buffer(context, name.text, input.images.buffer, end, 1));
-        return clprune__check_mat(context, name_of(number, "images.levels").text,
+        return clprune__check_mat(context, clprune__net_field_of(number, "images.levels").text,
             input.images.levels, shape->cols, LEVELS);
     }
-    const field_name name = name_of(number, "rows");
+    const clprune__net_field name = clprune__net_field_of(number, "rows");
     const clprune_mat x = input.rows;
     const bool planes = shape->grid.height > 0 && x.cols == shape->rows * shape->cols;
     REQUIRE(planes ? x.rows >= data->batch : x.rows >= rows && x.cols == shape->cols,
@@ -188,7 +172,7 @@ static clprune_status check_inputs_unchanged(const clprune_net *net, const clpru
                                                                : NULL;
         REQUIRE(changed == NULL, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_backward: %s has changed since clprune_net_forward",
-            name_of(i, changed).text);
+            clprune__net_field_of(i, changed).text);
     }
     return CLPRUNE_SUCCESS;
 }
@@ -239,15 +223,15 @@ static clprune_status check_input_grads(const clprune_net *net, const clprune_ne
     clprune_context *context = net->context;
     for (size_t i = 0; i < net->graph.inputs_count; ++i) {
         const clprune_net_input input = clprune__net_input_at(data, i);
-        const field_name name = name_of(i, "rows_grad");
+        const clprune__net_field name = clprune__net_field_of(i, "rows_grad");
         if (clprune__is_absent(input.rows_grad))
             continue;
         REQUIRE(net->graph.layers[net->graph.inputs[i]].wanted, CLPRUNE_INVALID_ARGUMENT,
             "%s is given, but clprune_net_want_grad was not called for this input", name.text);
         TRY(clprune__check_mat(
             context, name.text, input.rows_grad, input.rows.rows, input.rows.cols));
-        TRY(clprune__check_apart(
-            context, name.text, input.rows_grad, name_of(i, "rows").text, input.rows));
+        TRY(clprune__check_apart(context, name.text, input.rows_grad,
+            clprune__net_field_of(i, "rows").text, input.rows));
     }
     return CLPRUNE_SUCCESS;
 }

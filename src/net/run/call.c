@@ -1,7 +1,19 @@
 /* Where the operands of a call lie. */
 #include "net/run/call.h"
 
+#include <stdio.h>
+
 #include "runtime/context/check.h"
+
+clprune__net_field clprune__net_field_of(size_t number, const char *field)
+{
+    clprune__net_field name;
+    if (number == 0)
+        (void)snprintf(name.text, sizeof name.text, "data.%s", field);
+    else
+        (void)snprintf(name.text, sizeof name.text, "data.more[%zu].%s", number - 1, field);
+    return name;
+}
 
 /* rows x cols a sample at a place. */
 static clprune_mat mat_at(

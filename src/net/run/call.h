@@ -40,6 +40,13 @@ static inline clprune_net_input clprune__net_input_at(const clprune_net_data *da
                             .tokens = data->tokens};
 }
 
+/* The name of a field of input `number` in messages: "data.rows", or of a later one
+ * "data.more[0].rows". */
+typedef struct clprune__net_field {
+    char text[64];
+} clprune__net_field;
+clprune__net_field clprune__net_field_of(size_t number, const char *field);
+
 /* A layer's objects and memory, and what the plan decided of it. */
 static inline clprune__net_unit *clprune__net_unit_of(
     const clprune_net *net, const clprune__net_layer *layer)

@@ -1,6 +1,4 @@
 /* Labels and tokens out of range: a kernel notes the first one, the next blocking read fails. */
-#include <stdio.h>
-
 #include "clprune/cross_entropy.h"
 #include "core/checked.h"
 #include "net/build/append.h"
@@ -46,16 +44,14 @@ static clprune_status look(void *user)
     what = what < SPARE ? what : LABELS;
     if (found[what] == 0)
         return CLPRUNE_SUCCESS;
-    char name[40] = "labels";
-    if (what > TOKENS)
-        (void)snprintf(name, sizeof name, "more[%zu].tokens", (what - TOKENS) / 2 - 1);
-    else if (what == TOKENS)
-        (void)snprintf(name, sizeof name, "tokens");
+    const clprune__net_field name = what == LABELS
+                                        ? clprune__net_field_of(0, "labels")
+                                        : clprune__net_field_of((what - TOKENS) / 2, "tokens");
     TRY(clprune__transfer_write(context, none, net->body.ranges.buffer, 0, sizeof none));
     net->at.phase = CLPRUNE__NET_EMPTY;
     return clprune__fail(context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
-        "a pass of the net met data.%s[%d] = %d, expected 0 to %zu%s; its results are no numbers",
-        name, found[what] - 1, found[what + 1], limit_of(net, what) - 1,
+        "a pass of the net met %s[%d] = %d, expected 0 to %zu%s; its results are no numbers",
+        name.text, found[what] - 1, found[what + 1], limit_of(net, what) - 1,
         what == LABELS ? ", or CLPRUNE_IGNORED (-100)" : "");
 }
 

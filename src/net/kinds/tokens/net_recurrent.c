@@ -18,8 +18,7 @@ static clprune_status recurrent_forward(const clprune__net_call *call)
         "layer %s is recurrent, which takes no data.starts", layer->name);
     return clprune_recurrent_forward(context, &layer->set.recurrent, clprune__net_x(call, 0),
         clprune__net_param_value(call->net, layer, WEIGHT),
-        layer->params > BIAS ? clprune__net_param_value(call->net, layer, BIAS) : CLPRUNE_NO_MAT,
-        clprune__net_y(call), NULL);
+        clprune__net_param_value(call->net, layer, BIAS), clprune__net_y(call), NULL);
 }
 
 /* Of the states before: not of first steps. */
@@ -46,9 +45,9 @@ static clprune_status recurrent_backward(const clprune__net_call *call)
         TRY(clprune__scratch_mat(context, z.rows, z.cols, &dz));
     return clprune_recurrent_backward(context, &layer->set.recurrent, clprune__net_beta(call), z,
         clprune__net_param_value(call->net, layer, WEIGHT),
-        layer->params > BIAS ? clprune__net_param_value(call->net, layer, BIAS) : CLPRUNE_NO_MAT,
-        clprune__net_operand(call, 1), clprune__net_dy(call), dz,
-        clprune__net_grad(call, layer, WEIGHT), clprune__net_grad(call, layer, BIAS), NULL);
+        clprune__net_param_value(call->net, layer, BIAS), clprune__net_operand(call, 1),
+        clprune__net_dy(call), dz, clprune__net_grad(call, layer, WEIGHT),
+        clprune__net_grad(call, layer, BIAS), NULL);
 }
 
 const clprune__net_way clprune__net_recurrent_ways[] = {
