@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx
 
 from clprune_products import Products
-from clprune_program import FLOATS, Attention, Axis, Extent, Layer
+from clprune_program import Attention, Axis, Extent
 from clprune_views import (
     Angles, Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, hides_later, swapped, theta_of)
 
@@ -33,14 +33,11 @@ class Attentions(Products):
         if len(x.axes) != 2:
             raise NotSupported("attention over a tensor that is not (N, T, C)")
         window = x.size(x.axes[0]) if x.windows > 1 else window
-        base, layers = self._name(), self.program.layers
+        base = self._name()
         for name, (weight, bias) in (("qkv", qkv), ("proj", proj)):
-            full, out = self._name(f"{base}.{name}"), weight.value.shape[0]
-            layers.append(Layer("linear", full, (x.layer,), (out,)))
-            x = dataclasses.replace(x, layer=len(layers) - 1, sizes={**x.sizes, "C": out})
-            self._param(f"{full}.weight", weight)
-            apart = cosines is not None and name == "qkv"
-            self._param(f"{full}.bias", None if apart else bias, torch.zeros(out, **FLOATS))
+            apart, out = cosines is not None and name == "qkv", weight.value.shape[0]
+            layer = self._linear_of(self._name(f"{base}.{name}"), x.layer, weight, None if apart else bias)
+            x = dataclasses.replace(x, layer=layer, sizes={**x.sizes, "C": out})
             if apart:
                 x = dataclasses.replace(x, layer=self._cosines(x, bias, heads, cosines))
             if name == "qkv":
@@ -58,19 +55,11 @@ class Attentions(Products):
             raise NotSupported("attention over tensors that are not (N, T, C)")
         width, layers, base = q.sizes["C"], [], self._name()
         for name, x, first, count in (("q", q, 0, width), ("kv", kv, width, 2 * width)):
-            full = self._name(f"{base}.{name}")
-            layers.append(self._push_named("linear", full, (x.layer,), count))
-            for suffix, whole in zip(("weight", "bias"), qkv):
-                part = None if whole is None else dataclasses.replace(
-                    whole, value=whole.value[first:first + count], then=(*whole.then, ("narrow", (0, first, count))))
-                self._param(f"{full}.{suffix}", part, torch.zeros(count, **FLOATS) if suffix == "bias" else None)
+            parts = (None if whole is None else whole.after("narrow", 0, first, count) for whole in qkv)
+            layers.append(self._linear_of(self._name(f"{base}.{name}"), x.layer, *parts))
         self.attentions += 1
-        layer, (weight, bias) = self._push("cross_attention", tuple(layers), heads, 0, rate), proj
-        full, out = self._name(f"{base}.proj"), weight.value.shape[0]
-        layer = self._push_named("linear", full, (layer,), out)
-        self._param(f"{full}.weight", weight)
-        self._param(f"{full}.bias", bias, torch.zeros(out, **FLOATS))
-        return dataclasses.replace(q, layer=layer, sizes={**q.sizes, "C": out})
+        layer = self._linear_of(self._name(f"{base}.proj"), self._push("cross_attention", tuple(layers), heads, 0, rate), *proj)
+        return dataclasses.replace(q, layer=layer, sizes={**q.sizes, "C": proj[0].value.shape[0]})
 
     def _cosines(self, x: Value, bias: Optional[Constant], heads: int, scale: Constant) -> int:
         """q, k and v of Swin V2: q and k have norm 1, q times its head's scale; keys have no bias."""
@@ -85,8 +74,7 @@ class Attentions(Products):
         for part in range(3):
             of = Value(self._push("slice", (x.layer,), Axis.FEATURES, part * out, out), ("C",), {"C": out})
             if bias is not None and part != 1:
-                of = self._affine(None, dataclasses.replace(bias, value=bias.value[part * out:(part + 1) * out], then=(
-                    *bias.then, ("narrow", (0, part * out, out)))), of)
+                of = self._affine(None, bias.after("narrow", 0, part * out, out), of)
             if part < 2:
                 view = View(of.layer, ("N", "T", "a", "b"), {"N": 1, "T": 1, "a": heads, "b": features}, "T", "ab")
                 of = dataclasses.replace(of, layer=self.head_norm(view, None, 1e-24 / features, norm).layer)

@@ -71,6 +71,11 @@ class _Proxy(fx.Proxy):
         return float(self.number())
 
 
+def _known(args: tuple, kwargs: Dict[str, Any]) -> Any:
+    """Both with the example's values of proxies."""
+    return fx.node.map_aggregate((args, kwargs), lambda a: a.known if isinstance(a, fx.Proxy) else a)
+
+
 # Modules of PyTorch that are traced into.
 _OPEN = (nn.Transformer, nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.TransformerDecoder, nn.TransformerDecoderLayer)
 
@@ -98,7 +103,7 @@ class _Graph(fx.Tracer):
             value = {} if target.startswith("**") else args[0] if args else ()
             return _WHOLE[type(value)](value) if type(value) in _WHOLE else value
         made = super().create_proxy(kind, target, args, kwargs, *more, **others)
-        args, kwargs = fx.node.map_aggregate((args, kwargs), lambda a: a.known if isinstance(a, fx.Proxy) else a)
+        args, kwargs = _known(args, kwargs)
         given = _all_of(Tensor, args, kwargs)
         called = {"call_method": target, "call_function": getattr(target, "__name__", "")}.get(kind)
         if given and called in _NUMBERS:
@@ -187,9 +192,10 @@ def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
             def of_mask(**kwargs: Any) -> Any:  # a configuration can be no argument of a node
                 return function(*args, **others, **kwargs)
             made = graph.create_proxy("call_function", of_mask, (), proxies)
-            if made.known is None:  # of a mask that hides nothing; the model then asks for causal attention by a flag
-                graph.graph.erase_node(made.node)
-            return made if made.known is not None else None
+            if made.known is not None:
+                return made
+            graph.graph.erase_node(made.node)  # of a mask that hides nothing; the model asks for causal attention by a flag
+            return None
         return call
 
     def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
@@ -201,7 +207,7 @@ def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
         """Of the example's tensors, about which it tells something that all samples share."""
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            args, kwargs = fx.node.map_aggregate((args, kwargs), lambda a: a.known if isinstance(a, fx.Proxy) else a)
+            args, kwargs = _known(args, kwargs)
             outer, graph.runs = graph.runs, True
             try:
                 return function(*args, **kwargs)

@@ -69,6 +69,14 @@ class Layers(fx.Interpreter, Maker):
             return self._name()
         return self._name(weight.name.rpartition(".")[0] or weight.name)
 
+    def _linear_of(self, name: str, layer: int, weight: Constant, bias: Optional[Constant]) -> int:
+        """A linear layer, with a bias of zeros if it has none."""
+        out = weight.value.shape[0]
+        made = self._push_named("linear", name, (layer,), out)
+        self._param(f"{name}.weight", weight)
+        self._param(f"{name}.bias", bias, torch.zeros(out, **FLOATS))
+        return made
+
     def _param(self, ours: str, constant: Optional[Constant], value: Optional[Tensor] = None,
                split: Tuple[int, ...] = (), order: Tuple[int, ...] = ()) -> None:
         """A parameter of the last layer. constant: None for one that always has `value`."""
@@ -244,7 +252,7 @@ class Layers(fx.Interpreter, Maker):
         """What a tensor with changes has of the first sample, if all have the same."""
         if not isinstance(x, Constant) or not x.then or not self._are_alike(x):
             return x
-        return dataclasses.replace(x, value=x.value[:1], then=(*x.then, ("narrow", (0, 0, 1))))
+        return x.after("narrow", 0, 0, 1)
 
     def _affine(self, alpha: Optional[Constant], beta: Optional[Constant], x: Value) -> Value:
         plain = dataclasses.replace(x, factor=None)

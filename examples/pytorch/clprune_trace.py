@@ -151,7 +151,7 @@ class _Tracer(Images, Attentions, Moves):
     def samples_first(self, x: Any) -> Any:
         """A tensor of (T, N, C) as one of (N, T, C)."""
         if isinstance(x, Constant) and x.value.dim() == 3:
-            return dataclasses.replace(x, value=x.value.transpose(0, 1), then=(*x.then, ("transpose", (0, 1))))
+            return x.after("transpose", 0, 1)
         if not isinstance(x, (Moved, Value, View)):
             return x
         return self.placed(self._changed(x, lambda places: places.transpose(0, 1)), 2)

@@ -36,6 +36,9 @@ class Constant:
     node: Any = None  # of the graph, which computes it
     then: Tuple[Tuple[str, tuple], ...] = ()  # methods that are then called, and their arguments
 
+    def after(self, method: str, *args: Any) -> "Constant":
+        return dataclasses.replace(self, value=getattr(self.value, method)(*args), then=(*self.then, (method, args)))
+
 
 @dataclasses.dataclass(frozen=True)
 class Value:
