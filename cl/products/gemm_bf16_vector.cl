@@ -10,7 +10,8 @@
  * op(a), then panel after panel of op(b). While it multiplies a tile it prefetches what it packs next, a line
  * every few pairs: of many at once, CPUs drop some. An odd end is padded with zero. The groups, the order of sums,
  * BIAS, NORM, BITS and GROUP are those of gemm_vector.cl. With A_BF16 a is of bf16, not transposed; it is copied.
- * With C_BF16 c is of bf16, inner is at most `depth`, beta 0.
+ * With C_BF16 c is of bf16, inner is at most `depth`, beta 0. With AMX, 1 or 2, tiles are those of amx.clh: MR is 32,
+ * and the ends of op(a) and op(b) are padded with zeros to 16 pairs.
  *
  * Local memory: (PANEL + MC) * KC * 2 bytes. MR * V accumulators. MR divides MC, 32 divides KC; with
  * TRANSPOSE_A 16 divides MC. */
@@ -18,6 +19,12 @@
 #include "prelude/quantise.clh"
 #include "prelude/pairs.clh"
 #include "prelude/product_tile.clh"
+#ifndef AMX
+#define AMX 0
+#endif
+#if AMX
+#include "prelude/amx.clh"
+#endif
 #if !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS)
 #error "gemm_bf16_vector.cl needs KC, MC, TRANSPOSE_A, TRANSPOSE_B and BIAS"
 #endif
@@ -99,6 +106,13 @@ static inline lines_ahead panel_ahead(const b_rows b, const ulong row, const ulo
 #endif
 }
 
+/* Where the pairs of `depth` elements end, with padding. */
+#if AMX
+#define PAIRS_END(depth) (((depth) + 31) / 32 * 32)
+#else
+#define PAIRS_END(depth) (depth)
+#endif
+
 /* panel[k][j] = the pair of op(b)[row + 2 k][column + j] and the next row; zeros from `width` on. */
 static inline void pack_b(local uint *panel, const b_rows b, const ulong row, const ulong column,
     const uint depth, const uint width)
@@ -113,9 +127,9 @@ static inline void pack_b(local uint *panel, const b_rows b, const ulong row, co
             store_transposed16(pairs, (local float *)panel + k / 2 * PANEL + j, PANEL);
         }
 #else
-    for (uint k = 0; k < depth; k += 2)
+    for (uint k = 0; k < PAIRS_END(depth); k += 2)
         for (uint j = 0; j < PANEL; j += 16) {
-            const uint inside = left_of(width, j);
+            const uint inside = k < depth ? left_of(width, j) : 0;
             const float16 low = b_part(b, row + k, column + j, inside);
             const float16 high = b_part(b, row + k + 1, column + j, k + 1 < depth ? inside : 0);
             *(local uint16 *)(panel + k / 2 * PANEL + j) = round_pairs(low, high);
@@ -123,13 +137,18 @@ static inline void pack_b(local uint *panel, const b_rows b, const ulong row, co
 #endif
 }
 
-/* Pair k of row r of the packed op(a) is a_block[r * A_ROW + k * A_STEP]. */
-#if TRANSPOSE_A
+/* Pair k of row r of the packed op(a) is a_block[r * A_ROW + k * A_STEP]; with AMX tiles of 16 x 16 pairs lie one behind
+ * the other, those of 16 rows together, and A_ROW is of whole tiles. A_PLACE(r, k): where 16 pairs of a row are. */
+#if AMX
+#define A_ROW         (KC / 2)
+#define A_PLACE(r, k) ((r) / 16 * (16 * A_ROW) + (k) / 32 * AMX_TILE + (r) % 16 * 16)
+#elif TRANSPOSE_A
 #define A_ROW  1
 #define A_STEP MC
 #else
-#define A_ROW  (KC / 2)
-#define A_STEP 1
+#define A_ROW         (KC / 2)
+#define A_STEP        1
+#define A_PLACE(r, k) ((r) * A_ROW + (k) / 2)
 #endif
 
 static inline void pack_a(
@@ -138,7 +157,19 @@ static inline void pack_a(
 #if A_BF16
     for (uint r = 0; r < rows; r++, a += ld)
         for (uint k = 0; k < depth; k += 32)
-            *(local uint16 *)(to + r * (KC / 2) + k / 2) = words16(a + k, depth - k);
+            *(local uint16 *)(to + A_PLACE(r, k)) = words16(a + k, depth - k);
+#elif TRANSPOSE_A && AMX
+    for (uint r = 0; r < rows; r += 16)
+        for (uint k = 0; k < depth; k += 32) {
+            float16 pairs[16];
+            UNROLLED(i, 16) {
+                const ulong at = k + 2 * i;
+                const float16 low = first16(a + at * ld + r, at < depth ? rows - r : 0);
+                const float16 high = first16(a + (at + 1) * ld + r, at + 1 < depth ? rows - r : 0);
+                pairs[i] = as_float16(round_pairs(low, high));
+            }
+            store_transposed16(pairs, (local float *)to + A_PLACE(r, k), 16);
+        }
 #elif TRANSPOSE_A
     for (uint k = 0; k < depth; k += 2, a += 2 * ld)
         for (uint r = 0; r < rows; r += 16) {
@@ -149,7 +180,7 @@ static inline void pack_a(
 #else
     for (uint r = 0; r < rows; r++, a += ld)
         for (uint k = 0; k < depth; k += 32)
-            *(local uint16 *)(to + r * (KC / 2) + k / 2) =
+            *(local uint16 *)(to + A_PLACE(r, k)) =
                 round32(first16(a + k, depth - k), first16(a + k + 16, left_of(depth, k + 16)));
 #endif
 }
@@ -170,6 +201,19 @@ static inline void multiply_tile(const float alpha, const float old, global cons
     UNROLLED(r, MR)
         to[r] = tile + min(r, height - 1) * ldc;
     begin_tile(sum, to);
+#if AMX
+    amx_zero(sum);
+    for (uint k = 0; k < pairs; k += AMX_PAIRS, a += AMX_TILE, panel += AMX_PAIRS * PANEL) {
+        amx_step(sum, a, 16 * A_ROW, panel);
+        UNROLLED(i, 4) {
+            PREFETCH_FAR(next[i % 2].first);
+            PREFETCH_FAR(next[i % 2].second);
+            next[i % 2].first += next[i % 2].step;
+            next[i % 2].second += next[i % 2].step;
+        }
+    }
+    amx_store(sum);
+#else
     for (uint k = 0; k < pairs; k += AHEAD_PAIRS) {
         UNROLLED(i, 2) {
             PREFETCH_FAR(next[i].first);
@@ -186,6 +230,7 @@ static inline void multiply_tile(const float alpha, const float old, global cons
                 sum[r][h] = add_pairs(sum[r][h], (uint16)(a[r * A_ROW]), d[h]);
         }
     }
+#endif
     finish_tile(sum, to, height, width, alpha, old, bias);
 }
 
@@ -209,6 +254,7 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
     const b_rows b = {b_buffer + b_offset + get_group_id(2) * stride_b, b_ld};
 #endif
     c_buffer += c_offset + get_group_id(2) * stride_c + first_row * c_ld;
+    IF(AMX)(amx_begin();)
     const uint tiles = (rows + MR - 1) / MR;
     const uint steps = tiles * (uint)((last_column - first_column + PANEL - 1) / PANEL);
     for (ulong k = 0; k < inner; k += depth) {
@@ -246,4 +292,5 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
             }
         }
     }
+    IF(AMX)(amx_end();)
 }

@@ -54,7 +54,7 @@ static clprune_status open_ops(clprune_context *context, const clprune_context_o
     if (!switches->skip_check)
         TRY(clprune__self_check(context));
     TRY(clprune__tuning_open(context, switches->row, &context->ops->tuning));
-    TRY(clprune__precision_open(context, options->precision, switches->convert_bf16));
+    TRY(clprune__precision_open(context, options->precision, switches->bf16));
     return write_setup(context);
 }
 

@@ -22,6 +22,13 @@ typedef enum clprune__pairs {
     CLPRUNE__PAIRS_INSTRUCTION /* AVX512-BF16 */
 } clprune__pairs;
 
+/* Whether those kernels that can multiply by AMX: the values of AMX in amx.clh. */
+typedef enum clprune__amx {
+    CLPRUNE__AMX_NONE,
+    CLPRUNE__AMX_INSTRUCTION,
+    CLPRUNE__AMX_EMULATED
+} clprune__amx;
+
 enum { CLPRUNE__SETUP_TEXT = 4096 }; /* bytes, with the zero at the end */
 
 typedef struct clprune__ops {
@@ -30,6 +37,7 @@ typedef struct clprune__ops {
     clprune__gemm_engine gemm_engine;
     clprune_precision precision; /* of products */
     clprune__pairs pairs;        /* vector kernels: bf16 */
+    clprune__amx amx;            /* only beside pairs */
     bool mma_emulated;           /* OpenCL C emulates tensor cores */
     bool blast_ready;            /* CLBlast was told this context's parameters */
     cl_mem blast_temp;           /* CLBlast's temporary, in a buffer of its own */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clprune/memory.h"
+#include "ops/device/amx.h"
 #include "ops/device/bf16.h"
 #include "ops/device/mma.h"
 #include "ops/device/ops_state.h"
@@ -56,14 +57,36 @@ static clprune_status run_probe(clprune_context *context,
     return CLPRUNE_SUCCESS;
 }
 
+/* Whether dense products have AMX, beside AVX512-BF16, or its emulation. */
+static clprune_status open_amx(clprune_context *context, clprune__bf16_switch bf16)
+{
+    char reason[1024] = "";
+    if (bf16 == CLPRUNE__BF16_TILES)
+        context->ops->amx = CLPRUNE__AMX_EMULATED;
+    else if (bf16 == CLPRUNE__BF16_AUTO && context->ops->pairs == CLPRUNE__PAIRS_INSTRUCTION &&
+             context->is_cpu)
+        context->ops->amx = CLPRUNE__AMX_INSTRUCTION;
+    else
+        return CLPRUNE_SUCCESS;
+    TRY(run_probe(context, clprune__amx_probe, reason, sizeof reason));
+    if (reason[0] != '\0') {
+        context->ops->amx = CLPRUNE__AMX_NONE;
+        clprune__log(context, CLPRUNE_LOG_INFO, "no AMX: %s", reason);
+    } else {
+        clprune__log(context, CLPRUNE_LOG_INFO, "dense products by AMX%s",
+            bf16 == CLPRUNE__BF16_TILES ? ", emulated" : "");
+    }
+    return CLPRUNE_SUCCESS;
+}
+
 /* Vector kernels: bf16 by the instruction if it works, else by conversion. */
-static clprune_status open_pairs(clprune_context *context, bool convert)
+static clprune_status open_pairs(clprune_context *context, clprune__bf16_switch bf16)
 {
     char reason[1024] = "the switch bf16=converted";
     context->ops->pairs = CLPRUNE__PAIRS_CONVERTED;
     if (!context->backend->runs)
         return CLPRUNE_SUCCESS;
-    if (!convert)
+    if (bf16 != CLPRUNE__BF16_CONVERTED)
         TRY(run_probe(context, clprune__bf16_probe, reason, sizeof reason));
     if (reason[0] == '\0') {
         context->ops->pairs = CLPRUNE__PAIRS_INSTRUCTION;
@@ -72,7 +95,7 @@ static clprune_status open_pairs(clprune_context *context, bool convert)
         clprune__log(
             context, CLPRUNE_LOG_INFO, "precision bf16, by conversion to fp32: %s", reason);
     }
-    return CLPRUNE_SUCCESS;
+    return open_amx(context, bf16);
 }
 
 static clprune_status open_mma(clprune_context *context)
@@ -94,14 +117,14 @@ static clprune_status open_mma(clprune_context *context)
 }
 
 clprune_status clprune__precision_open(
-    clprune_context *context, clprune_precision option, bool convert_bf16)
+    clprune_context *context, clprune_precision option, clprune__bf16_switch bf16)
 {
     TRY(choose_precision(context, option));
     if (context->ops->precision == CLPRUNE_PRECISION_FP32)
         return CLPRUNE_SUCCESS;
     if (context->kernels == CLPRUNE_KERNELS_VECTOR &&
         context->ops->precision == CLPRUNE_PRECISION_BF16 && !context->ops->mma_emulated)
-        TRY(open_pairs(context, convert_bf16));
+        TRY(open_pairs(context, bf16));
     else
         TRY(open_mma(context));
     return CLPRUNE_SUCCESS;

@@ -14,7 +14,7 @@ static const struct {
     [KERNELS] = {"kernels", {"auto", "vector", "tiled"}},
     [GEMM] = {"gemm", {"auto", "vector", "tiled", "clblast"}},
     [MMA] = {"mma", {"auto", "emulated"}},
-    [BF16] = {"bf16", {"auto", "converted"}},
+    [BF16] = {"bf16", {"auto", "converted", "pairs", "tiles"}},
     [ROW] = {"row", {"auto", "gpu", "gpu-amd", "gpu-intel", "cpu-avx2"}},
     [FORGET] = {"forget", {"keep", "poison"}},
     [ARENA] = {"arena", {"on", "off"}},
@@ -70,7 +70,7 @@ clprune_status clprune__switches_read(clprune__switches *switches)
         const size_t length = strcspn(text, ",");
         REQUIRE(read_word(text, length, chosen, &units), CLPRUNE_INVALID_ARGUMENT,
             "CLPRUNE_DEBUG has \"%.*s\", expected kernels=auto|vector|tiled, "
-            "gemm=auto|vector|tiled|clblast, mma=auto|emulated, bf16=auto|converted, "
+            "gemm=auto|vector|tiled|clblast, mma=auto|emulated, bf16=auto|converted|pairs|tiles, "
             "row=auto|gpu|gpu-amd|gpu-intel|cpu-avx2, forget=keep|poison, arena=on|off, "
             "order=plain|reversed|mixed, units=1 to 99999 or check=on|off, separated by commas",
             (int)(length < 100 ? length : 100), text);
@@ -80,7 +80,7 @@ clprune_status clprune__switches_read(clprune__switches *switches)
     *switches = (clprune__switches){.kernels = (clprune_kernels)chosen[KERNELS],
         .gemm = (clprune__gemm_switch)chosen[GEMM],
         .emulate_mma = chosen[MMA] != 0,
-        .convert_bf16 = chosen[BF16] != 0,
+        .bf16 = (clprune__bf16_switch)chosen[BF16],
         .row = (clprune__tuning_row)chosen[ROW],
         .poison = chosen[FORGET] != 0,
         .is_apart = chosen[ARENA] != 0,

@@ -20,6 +20,12 @@ static size_t tile_rows(size_t most, size_t block_rows, size_t m)
     return clprune__round_up(rows, small) < clprune__round_up(rows, large) ? small : large;
 }
 
+/* Words of local memory for a panel of so many rows of pairs, and op(a) beside it. */
+static size_t width_of(const clprune__gemm_panels *plan)
+{
+    return STEP / PAIR * (16 * plan->vectors + plan->most_rows);
+}
+
 static clprune__gemm_panels plan_of(const clprune_context *context, const clprune__gemm_job *job)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
@@ -31,23 +37,45 @@ static clprune__gemm_panels plan_of(const clprune_context *context, const clprun
     plan.most_rows = clprune__gemm_block_rows(
         clprune__max(1, tuning->gemm_bf16.block_rows / plan.tile_rows) * plan.tile_rows,
         plan.tile_rows, job->transpose_a);
-    plan.most_depth = STEP * clprune__panel_rows(context, tuning->gemm_bf16.panel_depth / STEP,
-                                 STEP / PAIR * (16 * plan.vectors + plan.most_rows));
-    plan.depth = clprune__round_up(/* equal panels */
-        clprune__ceil_div(job->k, clprune__ceil_div(job->k, plan.most_depth)), STEP);
+    plan.most_depth =
+        STEP * clprune__panel_rows(context, tuning->gemm_bf16.panel_depth / STEP, width_of(&plan));
+    return plan;
+}
+
+/* The same for the tiles of amx.clh. They multiply so fast that packing op(b) counts, which is done
+ * once for all rows of a group; where local memory is small for these, there are fewer. It is never
+ * less deep than plan_of, which clprune__gemm_bf16_at_once asks, also in a context without a
+ * device. */
+static clprune__gemm_panels amx_plan_of(
+    const clprune_context *context, const clprune__gemm_job *job)
+{
+    enum { ROWS = 32, VECTORS = 2, MOST = 1024, LEAST = 256, DEPTH = 512 };
+    clprune__gemm_panels plan = {.vectors = clprune__gemm_tile_vectors(VECTORS, job->n),
+        .tile_rows = ROWS,
+        .most_rows = MOST,
+        .groups_per_unit = context->ops->tuning.gemm_bf16.groups_per_unit};
+    const size_t deep = DEPTH / STEP;
+    while (plan.most_rows > LEAST && clprune__panel_rows(context, deep, width_of(&plan)) < deep)
+        plan.most_rows /= 2;
+    plan.most_depth = STEP * clprune__panel_rows(context, deep, width_of(&plan));
     return plan;
 }
 
 bool clprune__gemm_bf16_at_once(const clprune_context *context, const clprune__gemm_job *job)
 {
-    return job->k <= plan_of(context, job).depth;
+    return job->k <= plan_of(context, job).most_depth;
 }
 
 clprune_status clprune__gemm_bf16(clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
-    const clprune__gemm_panels plan = plan_of(context, job);
+    const bool amx = context->ops->amx != CLPRUNE__AMX_NONE;
+    clprune__gemm_panels plan = amx ? amx_plan_of(context, job) : plan_of(context, job);
+    plan.depth = clprune__round_up(/* equal panels */
+        clprune__ceil_div(job->k, clprune__ceil_div(job->k, plan.most_depth)), STEP);
     clprune__defines defines = {0};
     clprune__bf16_define(context, &defines);
+    if (amx)
+        clprune__define(&defines, "AMX", context->ops->amx);
     if (job->a.type == CLPRUNE_VALUES_BF16) {
         clprune__define(&defines, "A_BF16", 1);
         job->scores.to.buffer = NULL;
