@@ -13,7 +13,7 @@
  * With C_BF16 c is of bf16, inner is at most `depth`, beta 0. With AMX, 1 or 2, tiles are those of amx.clh: MR is 32,
  * and the ends of op(a) and op(b) are padded with zeros to 16 pairs.
  *
- * Local memory: (PANEL + MC) * KC * 2 bytes. MR * V accumulators. MR divides MC, 32 divides KC; with
+ * Local memory: (PANELS * PANEL + MC) * KC * 2 bytes. MR * V accumulators. MR divides MC, 32 divides KC; with
  * TRANSPOSE_A 16 divides MC. */
 #include "prelude/score.clh"
 #include "prelude/quantise.clh"
@@ -113,6 +113,11 @@ static inline lines_ahead panel_ahead(const b_rows b, const ulong row, const ulo
 #define PAIRS_END(depth) (depth)
 #endif
 
+/* Panels packed at once, one behind the other: several where a row of b goes on with the next one's elements. */
+#ifndef PANELS
+#define PANELS 1
+#endif
+
 /* panel[k][j] = the pair of op(b)[row + 2 k][column + j] and the next row; zeros from `width` on. */
 static inline void pack_b(local uint *panel, const b_rows b, const ulong row, const ulong column,
     const uint depth, const uint width)
@@ -127,12 +132,13 @@ static inline void pack_b(local uint *panel, const b_rows b, const ulong row, co
             store_transposed16(pairs, (local float *)panel + k / 2 * PANEL + j, PANEL);
         }
 #else
+    const uint end = (width + PANEL - 1) / PANEL * PANEL;
     for (uint k = 0; k < PAIRS_END(depth); k += 2)
-        for (uint j = 0; j < PANEL; j += 16) {
+        for (uint j = 0; j < end; j += 16) {
             const uint inside = k < depth ? left_of(width, j) : 0;
             const float16 low = b_part(b, row + k, column + j, inside);
             const float16 high = b_part(b, row + k + 1, column + j, k + 1 < depth ? inside : 0);
-            *(local uint16 *)(panel + k / 2 * PANEL + j) = round_pairs(low, high);
+            *(local uint16 *)(panel + j / PANEL * (KC / 2 * PANEL) + k / 2 * PANEL + j % PANEL) = round_pairs(low, high);
         }
 #endif
 }
@@ -159,8 +165,8 @@ static inline void pack_a(
         for (uint k = 0; k < depth; k += 32)
             *(local uint16 *)(to + A_PLACE(r, k)) = words16(a + k, depth - k);
 #elif TRANSPOSE_A && AMX
-    for (uint r = 0; r < rows; r += 16)
-        for (uint k = 0; k < depth; k += 32) {
+    for (uint k = 0; k < depth; k += 32)
+        for (uint r = 0; r < rows; r += 16) {
             float16 pairs[16];
             UNROLLED(i, 16) {
                 const ulong at = k + 2 * i;
@@ -240,9 +246,9 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
     const ulong stride_a, B_IN, const ulong stride_b,
     global result *restrict c_buffer, const ulong c_offset, const ulong c_ld, const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)) SCORES_OUT)
 {
-    LOCAL_FLOATS(panel_floats, KC / 2 * PANEL);
+    LOCAL_FLOATS(panel_floats, KC / 2 * PANEL * PANELS);
     LOCAL_FLOATS(a_floats, KC / 2 * MC);
-    local uint *panel = (local uint *)panel_floats, *a_block = (local uint *)a_floats;
+    local uint *panels = (local uint *)panel_floats, *a_block = (local uint *)a_floats;
     const ulong first_column = get_group_id(0) * panel_run * PANEL;
     const ulong last_column = min(first_column + panel_run * PANEL, n);
     const ulong first_row = get_group_id(1) * row_run;
@@ -270,15 +276,18 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
 #endif
         for (ulong column = first_column; column < last_column; column += PANEL) {
             const uint width = (uint)min((ulong)PANEL, last_column - column);
-            const bool last = column + PANEL >= last_column;
-            pack_b(panel, b, k, column, deep, width);
+            const uint place = (uint)((column - first_column) / PANEL % PANELS);
+            const bool last = column + PANELS * PANEL >= last_column;
+            local uint *panel = panels + place * (KC / 2 * PANEL);
+            if (place == 0)
+                pack_b(panels, b, k, column, deep, (uint)min((ulong)(PANELS * PANEL), last_column - column));
             for (uint r = 0; r < rows; r += MR) {
                 global result *tile = c_buffer + r * c_ld + column;
                 global const a_element *fetch = next_a + fetched * a_ld;
                 const uint until = (uint)((ulong)next_rows * ++step / steps), count = until - fetched;
                 const lines_ahead none = {(global const float *)tile, (global const float *)tile, 0};
                 lines_ahead next[2] = {none,
-                    panel_ahead(b, last ? k + depth : k, last ? first_column : column + PANEL, deep,
+                    panel_ahead(b, last ? k + depth : k, last ? first_column + place * PANEL : column + PANELS * PANEL, deep,
                         r / MR, tiles, none)};
                 if (count > 0)
                     next[0] = (lines_ahead){(global const float *)fetch,

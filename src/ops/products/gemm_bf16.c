@@ -20,10 +20,17 @@ static size_t tile_rows(size_t most, size_t block_rows, size_t m)
     return clprune__round_up(rows, small) < clprune__round_up(rows, large) ? small : large;
 }
 
-/* Words of local memory for a panel of so many rows of pairs, and op(a) beside it. */
-static size_t width_of(const clprune__gemm_panels *plan)
+/* Words of local memory for so many panels of STEP rows, and op(a) beside them. */
+static size_t width_of(const clprune__gemm_panels *plan, size_t panels)
 {
-    return STEP / PAIR * (16 * plan->vectors + plan->most_rows);
+    return STEP / PAIR * (16 * plan->vectors * panels + plan->most_rows);
+}
+
+/* Panels that the kernel packs at once with AMX: PANELS. */
+static size_t panels_at_once(const clprune__gemm_job *job)
+{
+    enum { MOST = 4 };
+    return job->transpose_b || job->quantised_b != NULL ? 1 : MOST;
 }
 
 static clprune__gemm_panels plan_of(const clprune_context *context, const clprune__gemm_job *job)
@@ -37,8 +44,8 @@ static clprune__gemm_panels plan_of(const clprune_context *context, const clprun
     plan.most_rows = clprune__gemm_block_rows(
         clprune__max(1, tuning->gemm_bf16.block_rows / plan.tile_rows) * plan.tile_rows,
         plan.tile_rows, job->transpose_a);
-    plan.most_depth =
-        STEP * clprune__panel_rows(context, tuning->gemm_bf16.panel_depth / STEP, width_of(&plan));
+    plan.most_depth = STEP * clprune__panel_rows(
+                                 context, tuning->gemm_bf16.panel_depth / STEP, width_of(&plan, 1));
     return plan;
 }
 
@@ -49,15 +56,16 @@ static clprune__gemm_panels plan_of(const clprune_context *context, const clprun
 static clprune__gemm_panels amx_plan_of(
     const clprune_context *context, const clprune__gemm_job *job)
 {
-    enum { ROWS = 32, VECTORS = 2, MOST = 1024, LEAST = 256, DEPTH = 512 };
+    enum { ROWS = 32, VECTORS = 2, MOST = 512, LEAST = 256, DEPTH = 1024 };
     clprune__gemm_panels plan = {.vectors = clprune__gemm_tile_vectors(VECTORS, job->n),
         .tile_rows = ROWS,
         .most_rows = MOST,
         .groups_per_unit = context->ops->tuning.gemm_bf16.groups_per_unit};
-    const size_t deep = DEPTH / STEP;
-    while (plan.most_rows > LEAST && clprune__panel_rows(context, deep, width_of(&plan)) < deep)
+    const size_t deep = DEPTH / STEP, panels = panels_at_once(job);
+    while (plan.most_rows > LEAST &&
+           clprune__panel_rows(context, deep, width_of(&plan, panels)) < deep)
         plan.most_rows /= 2;
-    plan.most_depth = STEP * clprune__panel_rows(context, deep, width_of(&plan));
+    plan.most_depth = STEP * clprune__panel_rows(context, deep, width_of(&plan, panels));
     return plan;
 }
 
@@ -74,8 +82,10 @@ clprune_status clprune__gemm_bf16(clprune_context *context, clprune__gemm_job *j
         clprune__ceil_div(job->k, clprune__ceil_div(job->k, plan.most_depth)), STEP);
     clprune__defines defines = {0};
     clprune__bf16_define(context, &defines);
-    if (amx)
+    if (amx) {
         clprune__define(&defines, "AMX", context->ops->amx);
+        clprune__define(&defines, "PANELS", panels_at_once(job));
+    }
     if (job->a.type == CLPRUNE_VALUES_BF16) {
         clprune__define(&defines, "A_BF16", 1);
         job->scores.to.buffer = NULL;
