@@ -3,14 +3,14 @@
  * Group (R, g) takes the panels [g * panel_run, (g + 1) * panel_run) of the pixels [R * rows, (R + 1) * rows), which are
  * numbered image by image, row by row. It packs the words that its pixels have under `run` taps, tiles of 16 x 16 one behind
  * the other, and multiplies them by panel after panel of w; from the second run of taps on, sums are added to `to`. A tap
- * that lies in the padding for all 32 pixels of a tile is skipped.
+ * that lies in the padding for all 32 pixels of a tile is skipped. Packed weights have panels of WP words, PANEL at least.
  *
  * Local memory: MC * (KW + 2) words, and 64 bits for each tile. rows <= MC, 32 divides MC; run * k <= KW, run <= 64. */
 #include "conv/pixels.clh"
 #include "prelude/amx.clh"
 #include "prelude/product_tile.clh"
-#if !defined(MC) || !defined(KW)
-#error "conv_amx.cl needs MC and KW"
+#if !defined(MC) || !defined(KW) || !defined(WP)
+#error "conv_amx.cl needs MC, KW and WP"
 #endif
 
 /* The taps [begin, begin + count), and the pixels of a group. */
@@ -70,16 +70,16 @@ KERNEL_OF(1) conv_amx(const ulong rows_all, const ulong rows, const ulong panel_
             global const float *of_columns = p.begin == 0 && has_bias ? ROW(bias, 0) + column : 0;
             for (uint r = 0; r < p.rows; r += AMX_ROWS) {
                 local const uint *tile = a + r * KW;
-                global const uint *weights = w + ((ulong)panel * taps + p.begin) * k * PANEL;
+                global const uint *weights = w + ((ulong)(column / WP) * taps + p.begin) * k * WP + column % WP;
                 float16 sum[MR][V];
                 global float *place[MR];
                 for (uint i = 0; i < MR; i++)
                     place[i] = ROW(to, 0) + results[r + i] + column;
                 amx_zero(sum);
-                for (uint t = 0; t < p.count; t++, tile += k * 16, weights += k * PANEL)
+                for (uint t = 0; t < p.count; t++, tile += k * 16, weights += k * WP)
                     if (reach[r / 32] >> t & 1)
                         for (uint c = 0; c < k; c += AMX_PAIRS)
-                            amx_step_of_global(sum, tile + c * 16, 16 * KW, weights + c * PANEL);
+                            amx_step_of_global(sum, tile + c * 16, 16 * KW, weights + c * WP, WP);
                 amx_store(sum);
                 finish_tile(sum, place, min((uint)MR, p.rows - r), min((uint)PANEL, n - column), 1.0f, old, of_columns);
             }

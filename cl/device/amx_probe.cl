@@ -34,7 +34,7 @@ static inline void multiply(global float *a, local uint *words)
             round_pairs(LOAD16(b + 32 * k), LOAD16(b + 32 * k + 16));
     amx_begin();
     amx_zero(sum);
-    amx_step(sum, words, AMX_TILE, words + 2 * AMX_TILE);
+    amx_step(sum, words, AMX_TILE, words + 2 * AMX_TILE, 16);
     amx_store(sum);
     amx_end();
     for (uint r = 0; r < 32; r++)

@@ -165,17 +165,7 @@ static inline void pack_a(
         for (uint k = 0; k < depth; k += 32)
             *(local uint16 *)(to + A_PLACE(r, k)) = words16(a + k, depth - k);
 #elif TRANSPOSE_A && AMX
-    for (uint k = 0; k < depth; k += 32)
-        for (uint r = 0; r < rows; r += 16) {
-            float16 pairs[16];
-            UNROLLED(i, 16) {
-                const ulong at = k + 2 * i;
-                const float16 low = first16(a + at * ld + r, at < depth ? rows - r : 0);
-                const float16 high = first16(a + (at + 1) * ld + r, at + 1 < depth ? rows - r : 0);
-                pairs[i] = as_float16(round_pairs(low, high));
-            }
-            store_transposed16(pairs, (local float *)to + A_PLACE(r, k), 16);
-        }
+    amx_pack_columns(to, 16 * A_ROW, a, ld, depth, rows);
 #elif TRANSPOSE_A
     for (uint k = 0; k < depth; k += 2, a += 2 * ld)
         for (uint r = 0; r < rows; r += 16) {
@@ -210,7 +200,7 @@ static inline void multiply_tile(const float alpha, const float old, global cons
 #if AMX
     amx_zero(sum);
     for (uint k = 0; k < pairs; k += AMX_PAIRS, a += AMX_TILE, panel += AMX_PAIRS * PANEL) {
-        amx_step(sum, a, 16 * A_ROW, panel);
+        amx_step(sum, a, 16 * A_ROW, panel, PANEL);
         UNROLLED(i, 4) {
             PREFETCH_FAR(next[i % 2].first);
             PREFETCH_FAR(next[i % 2].second);

@@ -137,6 +137,9 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     SCRATCH_SCOPE(context);
     clprune__bspmm_scratch scratch = {.even_rows = false};
     TRY(clprune__conv_take_partial(context, sums, &scratch));
+    if (clprune__conv_dw_takes_amx(context, conv, from))
+        return clprune__conv_dw_amx(
+            context, conv, from, beta, sums->splits, scratch.partial, dy, dw, event);
     clprune__defines defines = {0};
     clprune__define(&defines, "V", sums->vectors);
     clprune__define(&defines, "CB", sums->tile);

@@ -166,6 +166,17 @@ bool clprune__conv_gathers_bf16(
 clprune_status clprune__conv_gather_bf16(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event);
 
+/* conv_amx.cl and conv_dw_amx.cl, where the functions before say true; `partial` has room for the
+ * partial results of `splits`. */
+bool clprune__conv_takes_amx(const clprune_context *context, const clprune__conv_gather *job);
+clprune_status clprune__conv_gather_amx(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event);
+bool clprune__conv_dw_takes_amx(
+    const clprune_context *context, const clprune__conv *conv, const clprune__conv_source *from);
+clprune_status clprune__conv_dw_amx(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, size_t splits, clprune__region partial,
+    clprune_mat dy, clprune_mat dw, cl_event *event);
+
 /* Whether clprune__conv_forward takes an x of bf16, with ld and offset even, or on tensor cores
  * multiples of 8. */
 bool clprune__conv_forward_reads_bf16(const clprune_context *context, const clprune__conv *conv);

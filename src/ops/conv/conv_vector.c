@@ -11,7 +11,6 @@
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def conv_vector_kernel = {"conv/conv_vector.cl", "conv_vector"};
-static const clprune__kernel_def conv_amx_kernel = {"conv/conv_amx.cl", "conv_amx"};
 static const clprune__kernel_def conv_pairs_kernel = {"conv/conv_pairs.cl", "conv_pairs"};
 
 /* Vector registers: sums must leave some for a row of the panel and a source pixel, or they spill.
@@ -49,84 +48,15 @@ clprune_status clprune__conv_round_source(clprune_context *context, clprune_mat 
     return CLPRUNE_SUCCESS;
 }
 
-/* conv_amx.cl: tiles of 32 pixels; pixels of a group, and words of each, which are packed at once
- * and fit a second-level cache. */
-enum {
-    AMX_ROWS = 32,
-    AMX_VECTORS = 2,
-    AMX_WORDS = 16,
-    AMX_BLOCK = 256,
-    AMX_DEPTH = 1152,
-    AMX_TAPS = 64
-};
-
-/* Whether it serves: whole tiles of channels, and room for its pixels. */
-static bool takes_amx(const clprune_context *context, const clprune__conv_gather *job)
-{
-    const size_t k = clprune__conv_terms(context, job->k);
-    const size_t bytes = AMX_BLOCK * (AMX_DEPTH + 4) * sizeof(float);
-    return context->ops->amx != CLPRUNE__AMX_NONE && job->k % (2 * AMX_WORDS) == 0 &&
-           k <= AMX_DEPTH && bytes <= context->facts.local_memory;
-}
-
-static clprune_status gather_amx(
-    clprune_context *context, const clprune__conv_gather *job, cl_event *event)
-{
-    const size_t rows = job->batch * job->grid.height * job->grid.width;
-    const size_t taps = job->taps.height * job->taps.width;
-    const size_t vectors = clprune__gemm_tile_vectors(AMX_VECTORS, job->n);
-    const size_t panels = clprune__ceil_div(job->n, 16 * vectors);
-    const size_t k = clprune__conv_terms(context, job->k);
-    const size_t most_run = clprune__min(AMX_TAPS, AMX_DEPTH / clprune__max(k, 1));
-    const size_t run = /* equal runs of taps */
-        clprune__max(
-            1, clprune__ceil_div(taps, clprune__max(1, clprune__ceil_div(taps, most_run))));
-    /* All panels in a group, unless groups would be too few for the device. */
-    const size_t wanted =
-        (size_t)context->facts.compute_units * context->ops->tuning.gemm_bf16.groups_per_unit;
-    const size_t ranges = clprune__ceil_div(rows, AMX_BLOCK);
-    const size_t panel_run =
-        clprune__max(1, clprune__min(panels, panels * ranges / clprune__max(wanted, 1)));
-    const size_t local[2] = {1, 1}, global[2] = {ranges, clprune__ceil_div(panels, panel_run)};
-    const bool bias = !clprune__is_absent(job->bias);
-    SCRATCH_SCOPE(context);
-    clprune__region packed;
-    TRY(clprune__conv_pack_weights(context, job, vectors, true, k, &packed));
-    clprune__defines defines = {0};
-    clprune__bf16_define(context, &defines);
-    clprune__define(&defines, "AMX", context->ops->amx);
-    clprune__define(&defines, "V", vectors);
-    clprune__define(&defines, "MR", AMX_ROWS);
-    clprune__define(&defines, "MC", AMX_BLOCK);
-    clprune__define(&defines, "KW", AMX_DEPTH);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, &conv_amx_kernel, &defines, &launch));
-    ARG_ULONGS(&launch, rows, (size_t)AMX_BLOCK, panel_run);
-    clprune__arg_uint(&launch, (uint32_t)job->n);
-    clprune__arg_uint(&launch, (uint32_t)k);
-    clprune__arg_uint(&launch, (uint32_t)taps);
-    clprune__arg_uint(&launch, (uint32_t)run);
-    clprune__arg_gather_pixels(&launch, job);
-    clprune__arg_float(&launch, job->beta);
-    clprune__arg_uint(&launch, bias);
-    clprune__arg_mat(&launch, job->from);
-    clprune__arg_region(&launch, packed);
-    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(job->from));
-    clprune__arg_mat(&launch, job->to);
-    return clprune__launch_enqueue(&launch, 2, global, local, event);
-}
-
 clprune_status clprune__conv_gather_vector(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {
-    if (takes_amx(context, job))
-        return gather_amx(context, job, event);
+    if (clprune__conv_takes_amx(context, job))
+        return clprune__conv_gather_amx(context, job, event);
     const clprune__tuning *tuning = &context->ops->tuning;
     const size_t rows = job->batch * job->grid.height * job->grid.width;
     const size_t taps = job->taps.height * job->taps.width;
-    size_t vectors = tuning->gemm.tile_vectors;
-    while (vectors > 1 && job->n <= 16 * (vectors - 1))
-        vectors--;
+    const size_t vectors = clprune__gemm_tile_vectors(tuning->gemm.tile_vectors, job->n);
     const size_t tile_rows = clprune__max(
         1, clprune__min(tuning->gemm.accumulators / vectors, (REGISTERS - 1 - vectors) / vectors));
     const size_t panels = clprune__ceil_div(job->n, 16 * vectors);
