@@ -8,10 +8,18 @@
  * SEG of them a row of zeros, the partner of an odd list's last row. Groups, panels and segments are those of
  * bspmm_tn_vector.cl.
  *
+ * With AMX, 1 or 2, lists are multiplied by tiles (list_amx.clh): CB is 16.
+ *
  * With FETCH words are prefetched, for samples whose words leave the caches before the next panel.
  *
- * Local memory: (SEG + 1) * PANEL * 2 bytes. CB divides BC, CB * V accumulators. V: 2, 4, 6 or 8. FETCH: 0 or 1. */
+ * Local memory: (SEG + 1) * PANEL * 2 bytes, with AMX plus (SEG / 32 + 9) KiB. CB divides BC, CB * V accumulators. V: 2, 4, 6 or 8. FETCH: 0 or 1. */
 #include "prelude/pair_rows.clh"
+#ifndef AMX
+#define AMX 0
+#endif
+#if AMX
+#include "sparse/list_amx.clh"
+#endif
 #if !defined(BC) || !defined(SEG)
 #error "bspmm_tn_bf16_vector.cl needs BC and SEG"
 #endif
@@ -31,7 +39,7 @@ typedef struct segment {
 
 /* As multiply_columns of bspmm_tn_vector.cl. */
 static inline void multiply_columns(local const uint *panel, const segment s, const ulong block_cols,
-    global const float *next, const ulong dy_ld, const uint next_rows, global float *tiles)
+    global const float *next, const ulong dy_ld, const uint next_rows, global float *tiles IF(AMX)(COMMA local uint *of_list))
 {
     for (ulong j = 0; j < block_cols; j++) {
         const uint begin = s.starts[j], count = s.starts[j + 1] - begin;
@@ -40,11 +48,16 @@ static inline void multiply_columns(local const uint *panel, const segment s, co
         const ulong slot = (begin + s.first_list + j) / 2;
         for (uint c = 0; c < BC; c += CB, next += next_rows * dy_ld) {
             global float *tile = tiles + (j * BC + c) * PANEL;
-            float16 sum[CB][V];
             fetch_rows(next, dy_ld, next_rows, PANEL);
+#if AMX
+            multiply_list(tile, s.fresh, s.rows + slot, s.words + slot * BC + c, (count + 1) / 2, panel, of_list,
+                of_list + LIST_TILES * AMX_TILE);
+#else
+            float16 sum[CB][V];
             load_tile(sum, tile, s.fresh);
             add_row_pairs(sum, s.rows + slot, s.words + slot * BC + c, (count + 1) / 2, panel, 0);
             store_tile(sum, tile);
+#endif
         }
     }
 }
@@ -62,6 +75,7 @@ KERNEL_OF(1) bspmm_tn_bf16(const ulong batch, const ulong rows, const ulong outp
     starts += starts_offset;
     partial += partial_offset + get_group_id(1) * panels * panel_size;
     clear_last_row(panel);
+    IF(AMX)(LOCAL_FLOATS(of_list, LIST_TILES * AMX_TILE + 2 * 16 * LIST_WORDS); amx_begin();)
 
     for (ulong n = mine.first; n < mine.end; n++)
         for (ulong s = 0; s < segments; s++) {
@@ -78,7 +92,8 @@ KERNEL_OF(1) bspmm_tn_bf16(const ulong batch, const ulong rows, const ulong outp
                 for (uint r = 0; r < height; r++)
                     pack_row(panel + r * ROW_WORDS, top + r * dy_ld + p * PANEL, width);
                 multiply_columns(
-                    panel, now, block_cols, next, dy_ld, next_rows, partial + p * panel_size);
+                    panel, now, block_cols, next, dy_ld, next_rows, partial + p * panel_size IF(AMX)(COMMA (local uint *)of_list));
             }
         }
+    IF(AMX)(amx_end();)
 }

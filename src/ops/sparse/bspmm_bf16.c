@@ -125,6 +125,18 @@ static clprune_status pair_index(clprune_context *context, const clprune__bspmm_
     return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
 
+/* Whether list_amx.clh multiplies: whole tiles of columns, and room for a list's beside the panel.
+ */
+enum { AMX_COLUMNS = 16 };
+static bool takes_amx(
+    const clprune_context *context, const clprune__bspmm_plan *plan, const clprune_bsr_desc *desc)
+{
+    const size_t bytes =
+        (plan->segment_most + 1) * plan->panel * BF16_BYTES + (plan->segment_most / 32 + 9) * 1024;
+    return context->ops->amx != CLPRUNE__AMX_NONE && desc->block.cols % AMX_COLUMNS == 0 &&
+           bytes < context->facts.local_memory;
+}
+
 clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands)
 {
@@ -137,7 +149,10 @@ clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune
     clprune__defines defines = {0};
     clprune__define(&defines, "BF16", context->ops->pairs);
     clprune__define(&defines, "V", plan->vectors);
-    clprune__define(&defines, "CB", plan->tile);
+    const bool amx = takes_amx(context, plan, desc);
+    if (amx)
+        clprune__define(&defines, "AMX", context->ops->amx);
+    clprune__define(&defines, "CB", amx ? AMX_COLUMNS : plan->tile);
     clprune__define(&defines, "BC", desc->block.cols);
     clprune__define(&defines, "SEG", plan->segment_most);
     clprune__define(&defines, "FETCH", kept.slots * desc->block.cols > NEAR_WORDS);
