@@ -26,6 +26,8 @@
  * DIRECT: there is one split, which writes its last sums to dw: dw[o][t * C + c], C = block_cols * BC a
  * multiple of 16.
  *
+ * With AMX, 1 or 2, and BF16 lists are multiplied by tiles (list_amx.clh): CB is 16.
+ *
  * With BF16 dy is rounded to bf16, and `entries` and `values` are the rows and words of pairs (bspmm_pairs.cl),
  * `slots` for each image; a pair's missing second row is SEG. V is even. Local memory then is half as much, and
  * a row of zeros.
@@ -35,6 +37,12 @@
 #include "conv/direct.clh"
 #include "conv/layer.clh"
 #include "prelude/pair_rows.clh"
+#ifndef AMX
+#define AMX 0
+#endif
+#if AMX
+#include "sparse/list_amx.clh"
+#endif
 #if !defined(BC) || !defined(SEG) || !defined(IMAGES) || !defined(AHEAD)
 #error "conv_dw_pruned_vector.cl needs BC, SEG, IMAGES and AHEAD"
 #endif
@@ -153,13 +161,15 @@ static inline void add_means(float16 sum[CB][V], const float16 *served, global c
 /* tiles[first_column + ..] += the shifted panel times the kept blocks of a class, for the columns of a tap. */
 static inline void multiply_blocks(local const panel_word *panel, const ulong shift, float16 served[][V], const segment s,
     const kept_blocks x, const uint class, const bool fetch, const ulong first_column,
-    global float *tiles, const destination to)
+    global float *tiles, const destination to IF(AMX)(COMMA local uint *of_list))
 {
     for (ulong j = 0; j < x.cols; j++)
         for (uint c = 0; c < BC; c += CB) {
             const ulong column = first_column + j * BC + c;
             float16 sum[CB][V];
+#if !AMX
             load_tile(sum, tiles + column * PANEL, s.fresh);
+#endif
             for (uint m = 0; m < s.count; m++) {
                 const ulong n = s.n + m;
                 global const uint *start =
@@ -168,8 +178,14 @@ static inline void multiply_blocks(local const panel_word *panel, const ulong sh
 #if BF16
                 const ulong slot =
                     n * x.slots + (start[0] + (s.number * x.classes + class) * x.cols + j) / 2;
-                add_row_pairs(sum, x.entries + slot, x.words + slot * BC + c, (start[1] - start[0] + 1) / 2,
-                    panel, first);
+                const uint pairs = (start[1] - start[0] + 1) / 2;
+#if AMX
+                multiply_list(tiles + column * PANEL, s.fresh && m == 0, x.entries + slot, x.words + slot * BC + c,
+                    pairs, panel, first, of_list);
+                continue;
+#else
+                add_row_pairs(sum, x.entries + slot, x.words + slot * BC + c, pairs, panel, first);
+#endif
 #else
                 add_entries(sum, x.entries + n * x.keep + start[0], start[1] - start[0], fetch,
                     panel + first * PANEL, x.values + n * x.keep * BC + c);
@@ -178,6 +194,13 @@ static inline void multiply_blocks(local const panel_word *panel, const ulong sh
                     add_means(sum, served[m], x.means + n * x.means_ld, (uint)(j * BC) + c,
                         x.channels);
             }
+#if AMX /* the tile has the sums, and is whole but for means and DIRECT */
+            if (!CENTRED && !(DIRECT && s.last))
+                continue;
+            load_tile(sum, tiles + column * PANEL, false);
+            for (uint m = 0; CENTRED && m < s.count; m++)
+                add_means(sum, served[m], x.means + (s.n + m) * x.means_ld, (uint)(j * BC) + c, x.channels);
+#endif
             put_tile(sum, tiles, column, to);
         }
 }
@@ -203,6 +226,7 @@ KERNEL_OF(1) conv_dw_pruned_vector(const ulong batch, const uint outputs, LAYER_
         IF(CENTRED)(ROW(means, 0) COMMA means_ld COMMA channels)};
     partial += partial_offset + get_group_id(1) * panels * panel_size;
     IF_BF16(clear_last_row(panel);)
+    IF(AMX)(LOCAL_FLOATS(of_list, LIST_FLOATS); amx_begin();)
 
     for (ulong n = mine.first; n < mine.end; n += images)
         for (ulong number = 0; number < segments; number++) {
@@ -226,8 +250,9 @@ KERNEL_OF(1) conv_dw_pruned_vector(const ulong batch, const uint outputs, LAYER_
                                 image_height, high - margin_y),
                             pixels_from((uint)x.x, (uint)stride_x, image_width, image_width));
                     multiply_blocks(panel, shift, served, s, blocks, (uint)(y.x * stride_x + x.x), t == 0,
-                        (ulong)t * block_cols * BC, partial + p * panel_size, to);
+                        (ulong)t * block_cols * BC, partial + p * panel_size, to IF(AMX)(COMMA (local uint *)of_list));
                 }
             }
         }
+    IF(AMX)(amx_end();)
 }

@@ -50,8 +50,7 @@ static inline void multiply_columns(local const uint *panel, const segment s, co
             global float *tile = tiles + (j * BC + c) * PANEL;
             fetch_rows(next, dy_ld, next_rows, PANEL);
 #if AMX
-            multiply_list(tile, s.fresh, s.rows + slot, s.words + slot * BC + c, (count + 1) / 2, panel, of_list,
-                of_list + LIST_TILES * AMX_TILE);
+            multiply_list(tile, s.fresh, s.rows + slot, s.words + slot * BC + c, (count + 1) / 2, panel, 0, of_list);
 #else
             float16 sum[CB][V];
             load_tile(sum, tile, s.fresh);
@@ -75,7 +74,7 @@ KERNEL_OF(1) bspmm_tn_bf16(const ulong batch, const ulong rows, const ulong outp
     starts += starts_offset;
     partial += partial_offset + get_group_id(1) * panels * panel_size;
     clear_last_row(panel);
-    IF(AMX)(LOCAL_FLOATS(of_list, LIST_TILES * AMX_TILE + 2 * 16 * LIST_WORDS); amx_begin();)
+    IF(AMX)(LOCAL_FLOATS(of_list, LIST_FLOATS); amx_begin();)
 
     for (ulong n = mine.first; n < mine.end; n++)
         for (ulong s = 0; s < segments; s++) {

@@ -84,8 +84,8 @@ typedef enum clprune_kernels {
  * fp32: sums, results, parameters, gradients, statistics, optimizers.
  *
  * CPUs (vector kernels) take BF16 in every product: operands are rounded as they are copied to
- * panels, and multiplied by AVX512-BF16 if the device has it, else by fp32, which is slower and
- * gives the same values up to the order of two terms. TF32 is fp32 there. GPUs (tiled kernels) take
+ * panels, and multiplied by AMX or AVX512-BF16 if the device has them, else by fp32, which is slower
+ * and gives the same values up to the order of terms. TF32 is fp32 there. GPUs (tiled kernels) take
  * TF32 and BF16 on tensor cores, in dense products, convolutions, clprune_bspmm_tn and
  * clprune_bspmm_nt, and attention with heads of a multiple of 16 columns, up to 64, with BF16 up to
  * 128. Weight gradients of convolutions from pruned images stay in fp32 there. */
@@ -119,7 +119,8 @@ typedef enum clprune_precision {
  *         kernels=auto|vector|tiled       for options.kernels = AUTO
  *         gemm=auto|vector|tiled|clblast  the engine of dense products, see gemm.h
  *         mma=auto|emulated               emulate tensor cores in OpenCL C, on any device
- *         bf16=auto|converted             do not use AVX512-BF16
+ *         bf16=auto|converted|pairs|tiles on CPUs: use neither AVX512-BF16 nor AMX; not AMX; emulate
+ *                                         AMX in OpenCL C, on any device
  *         row=auto|gpu|gpu-amd|gpu-intel|cpu-avx2
  *                                         the built-in tile sizes of one of these, on any device
  *         forget=keep|poison              see clprune_buffer_forget

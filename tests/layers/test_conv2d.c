@@ -67,6 +67,11 @@ static const conv_row rows[] = {
     {"depthwise, far taps", {1, 3, 3, 6, 30, {3, 3}, {1, 1}, {1, 6}, {1, 9}, 0, 0, 3}, true},
     {"depthwise, two outputs a channel", {2, 6, 12, 5, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0, 6},
         true},
+    /* AMX's kernels: pixels in several parts, a second panel; taps in runs, panels of 48; splits */
+    {"channels of whole tiles", {2, 96, 72, 15, 40, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"taps in several runs", {1, 640, 40, 6, 7, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"channels of whole tiles, stride 2", {20, 64, 32, 9, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0},
+        true},
     {"groups 1x1", {2, 32, 48, 5, 4, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0, 0, 2}, true},
 };
 enum { FORM_ROWS = 13 };

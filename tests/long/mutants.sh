@@ -26,10 +26,11 @@ mutant() {
     [ -z "$only_old" ] || [ "$only_old" = "$3" ] || return
     file=$(cd "$root" && find cl src -name "$2")
     case $2 in
+    *amx.*) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=tiles" ;;
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pooled_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl | net_resample.c) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
-    conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
+    conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=pairs" ;;
     *bf16_tile*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=mixed,units=1" ;;
-    bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
+    bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=pairs" ;;
     gemm_tile_mma.clh | mma_read.clh | attention_*mma.*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=reversed" ;;
     gemm_tiled.c) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=tf32 CLPRUNE_DEBUG=mma=emulated" ;; # sums in parts
     pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=converted" ;;
@@ -460,6 +461,22 @@ mutant test_gemm gemm_bf16_vector.cl 'k + 1 < depth ? rows - r : 0' 'rows - r'
 mutant test_gemm gemm_bf16_vector.cl '(deep + 1) / 2' 'deep / 2'
 mutant test_gemm gemm_bf16_vector.cl 'round_pairs(low, high)' 'round_pairs(high, low)'
 mutant test_gemm gemm_bf16_vector.cl 'first16(a + k + 16, left_of(depth, k + 16))' 'first16(a + k + 16, 16)'
+mutant test_gemm amx.clh 'at + 1 < depth ? count - c : 0' 'count - c'
+mutant test_gemm amx.clh 'r % 16 * 16' 'r % 8 * 16'
+mutant test_gemm amx.clh 'c / 16 * below' '0'
+mutant test_gemm amx_probe.cl 'a + 32 * r + 16' 'a + 32 * r'
+mutant test_conv2d conv_amx.cl 'reach[r / 32] >> t & 1' 'reach[0] >> t & 1'
+mutant test_conv2d conv_amx.cl 'r < p.rows && i < g.source_height' 'r < p.rows && i <= g.source_height'
+mutant test_conv2d conv_amx.cl '+ column % WP' ''
+mutant test_conv2d conv_amx.cl '(p.begin + t) / g.taps_x' 't / g.taps_x'
+mutant test_conv2d conv_dw_amx.cl 'pixel > first ? 1.0f' 'pixel > first ? 0.0f'
+mutant test_conv2d conv_dw_amx.cl 'i + h < count &&' ''
+mutant test_conv2d conv_dw_amx.cl 'u = 0, image++' 'u = 0'
+mutant test_conv2d conv_dw_amx.cl '(products ? get_group_id(2) * outputs : 0)' '0'
+mutant test_conv2d conv_dw_amx.cl 'first_row = (uint)get_group_id(1) * MC' 'first_row = 0'
+mutant test_bspmm list_amx.clh 'k + i < pairs ?' 'true ?'
+mutant test_bspmm list_amx.clh '(k / 16 + 1) % 2' 'k / 16 % 2'
+mutant test_bspmm list_amx.clh '16 * h, vectors);' '0, vectors);'
 mutant test_conv2d bspmm_pairs.cl 'e + 1 < l.end ? l.entries[e + 1].x : zero_row' 'l.entries[e].x'
 mutant test_conv2d bspmm_pairs.cl 'begin + 1, w)' 'begin, w)'
 mutant test_conv2d bspmm_pairs.cl '(begin + first_list + j) / 2' '(begin + j) / 2'

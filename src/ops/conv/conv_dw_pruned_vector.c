@@ -137,7 +137,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     const clprune__bspmm_plan *sums = &plan->sums;
     clprune__defines defines = {0};
     clprune__define(&defines, "V", sums->vectors);
-    clprune__define(&defines, "CB", sums->tile);
+    clprune__bspmm_define_amx(context, sums, &xs->desc, &defines);
     clprune__define(&defines, "BC", xs->desc.block.cols);
     clprune__define(&defines, "SEG", sums->segment_most);
     clprune__define(&defines, "AHEAD", sums->ahead);

@@ -125,16 +125,18 @@ static clprune_status pair_index(clprune_context *context, const clprune__bspmm_
     return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
 
-/* Whether list_amx.clh multiplies: whole tiles of columns, and room for a list's beside the panel.
- */
-enum { AMX_COLUMNS = 16 };
-static bool takes_amx(
-    const clprune_context *context, const clprune__bspmm_plan *plan, const clprune_bsr_desc *desc)
+void clprune__bspmm_define_amx(const clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune_bsr_desc *desc, clprune__defines *defines)
 {
-    const size_t bytes =
-        (plan->segment_most + 1) * plan->panel * BF16_BYTES + (plan->segment_most / 32 + 9) * 1024;
-    return context->ops->amx != CLPRUNE__AMX_NONE && desc->block.cols % AMX_COLUMNS == 0 &&
-           bytes < context->facts.local_memory;
+    enum { COLUMNS = 16, KIB = 1024 };
+    const size_t bytes = (plan->segment_most + 1) * plan->panel * BF16_BYTES + /* dy */
+                         (plan->segment_most / 32 + 9) * KIB +                 /* a list */
+                         (plan->direct ? (16 * plan->panel + 256) * sizeof(float) : 0);
+    const bool amx = context->ops->amx != CLPRUNE__AMX_NONE && desc->block.cols % COLUMNS == 0 &&
+                     bytes < context->facts.local_memory;
+    if (amx)
+        clprune__define(defines, "AMX", context->ops->amx);
+    clprune__define(defines, "CB", amx ? COLUMNS : plan->tile);
 }
 
 clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune__bspmm_plan *plan,
@@ -149,10 +151,7 @@ clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune
     clprune__defines defines = {0};
     clprune__define(&defines, "BF16", context->ops->pairs);
     clprune__define(&defines, "V", plan->vectors);
-    const bool amx = takes_amx(context, plan, desc);
-    if (amx)
-        clprune__define(&defines, "AMX", context->ops->amx);
-    clprune__define(&defines, "CB", amx ? AMX_COLUMNS : plan->tile);
+    clprune__bspmm_define_amx(context, plan, desc, &defines);
     clprune__define(&defines, "BC", desc->block.cols);
     clprune__define(&defines, "SEG", plan->segment_most);
     clprune__define(&defines, "FETCH", kept.slots * desc->block.cols > NEAR_WORDS);

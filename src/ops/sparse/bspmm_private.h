@@ -156,6 +156,10 @@ clprune__bspmm_plan clprune__plan_tn_bf16(const clprune_context *context, const 
     const clprune_bsr_sizes *sizes, size_t outputs);
 clprune__bspmm_plan clprune__plan_nt_bf16(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs);
+/* Defines CB of a kernel of lists in bf16, tn or of a convolution, and AMX where list_amx.clh
+ * serves: whole tiles of columns, and room for a list's beside the panel. */
+void clprune__bspmm_define_amx(const clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune_bsr_desc *desc, clprune__defines *defines);
 clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands);
 clprune_status clprune__multiply_nt_bf16(clprune_context *context, const clprune__bspmm_plan *plan,
