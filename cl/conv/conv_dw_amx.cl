@@ -4,19 +4,20 @@
  *
  * source as in conv_dw_vector.cl. Group (g, m, split) makes, for the images [split * images, ...), the panels
  * [g * panel_run, (g + 1) * panel_run) of the columns of dw, and its rows [m * MC, (m + 1) * MC). It takes KC pixels at a
- * time: it packs dy^T, then for panel after panel the pairs of sources under the panel's tap. PANEL divides C.
+ * time: it packs dy^T, then the pairs of sources under a tap for up to PANELS panels at once, and multiplies them. PANEL divides
+ * C.
  *
  *        dy^T: o x pairs              sources: pairs x PANEL            to: o x PANEL
  *
  * to: dw if `products` is 0, else rows [split * outputs, ...) of a matrix of partial sums. With BITS 16 x is quantised.
  *
- * Local memory: (MC + PANEL) * KC * 2 bytes, and KC * 16. 32 divides MC and KC. */
+ * Local memory: (MC + PANELS * PANEL) * KC * 2 bytes, and KC * 16. 32 divides MC and KC. */
 #include "conv/layer.clh"
 #include "prelude/amx.clh"
 #include "prelude/product_tile.clh"
 #include "prelude/quantise.clh"
-#if !defined(MC) || !defined(KC)
-#error "conv_dw_amx.cl needs MC and KC"
+#if !defined(MC) || !defined(KC) || !defined(PANELS)
+#error "conv_dw_amx.cl needs MC, KC and PANELS"
 #endif
 
 /* x as a parameter, and 16 of its elements as the lower or the upper halves of words. */
@@ -68,11 +69,12 @@ static inline void list_origins(local origin *to, const layer a, ulong pixel, co
     }
 }
 
-/* panel[i][..] = the pairs of PANEL channels, from x on, of the sources of pixels 2 i and 2 i + 1 under a tap. */
-static inline void pack_sources(local uint *panel, local const origin *pixels, const uint count, const layer a,
-    const int2 shift, global const x_type *x, const ulong ld)
+/* panels[j][i][..] = the pairs of PANEL channels, from x + j * PANEL on, of the sources of pixels 2 i and 2 i + 1 under a tap,
+ * for j < `some`. */
+static inline void pack_sources(local uint *panels, const uint some, local const origin *pixels, const uint count,
+    const layer a, const int2 shift, global const x_type *x, const ulong ld)
 {
-    for (uint i = 0; i < (count + 31) / 32 * 32; i += 2, panel += PANEL) {
+    for (uint i = 0; i < (count + 31) / 32 * 32; i += 2) {
         global const x_type *from[2];
         bool inside[2];
         UNROLLED(h, 2) {
@@ -81,8 +83,11 @@ static inline void pack_sources(local uint *panel, local const origin *pixels, c
             inside[h] = i + h < count && (uint)y < a.image_height && (uint)column < a.image_width;
             from[h] = x + (inside[h] ? (p.image + (ulong)y * a.image_width + (ulong)column) * ld : 0);
         }
-        FOR_VECTORS_OF_ROW(h)
-            *(local uint16 *)(panel + 16 * h) = pairs_of(from[0] + 16 * h, from[1] + 16 * h, inside[0], inside[1]);
+        local uint *to = panels + i / 2 * PANEL;
+        for (uint c = 0; c < some * PANEL; c += PANEL, to += KC / 2 * PANEL)
+            FOR_VECTORS_OF_ROW(h)
+                *(local uint16 *)(to + 16 * h) =
+                    pairs_of(from[0] + c + 16 * h, from[1] + c + 16 * h, inside[0], inside[1]);
     }
 }
 
@@ -91,9 +96,9 @@ KERNEL_OF(1) CONV_DW_AMX(const ulong batch, const ulong images, const uint chann
     MAT_OUT_RESTRICT(to))
 {
     LOCAL_FLOATS(a_floats, KC / 2 * MC);
-    LOCAL_FLOATS(panel_floats, KC / 2 * PANEL);
+    LOCAL_FLOATS(panel_floats, KC / 2 * PANEL * PANELS);
     local origin pixels[KC];
-    local uint *a = (local uint *)a_floats, *panel = (local uint *)panel_floats;
+    local uint *a = (local uint *)a_floats, *panels = (local uint *)panel_floats;
     const layer l = LAYER;
     const uint first_row = (uint)get_group_id(1) * MC, rows = min((uint)MC, outputs - first_row);
     const ulong first_panel = get_group_id(0) * panel_run;
@@ -107,21 +112,24 @@ KERNEL_OF(1) CONV_DW_AMX(const ulong batch, const ulong images, const uint chann
         const float old = pixel > first ? 1.0f : products ? 0.0f : beta;
         list_origins(pixels, l, pixel, count);
         amx_pack_columns(a, KC / 2 * 16, ROW(dy, pixel) + first_row, dy_ld, count, rows);
-        for (ulong p = first_panel; p < end_panel; p++) {
+        for (ulong p = first_panel; p < end_panel;) {
             const uint t = (uint)(p * PANEL / channels), c = (uint)(p * PANEL % channels);
+            const uint some = (uint)min(end_panel - p, (ulong)min((channels - c) / PANEL, (uint)PANELS));
             const int2 shift = {(int)(t % l.kernel_width) * l.dilation_x, (int)(t / l.kernel_width) * l.dilation_y};
-            pack_sources(panel, pixels, count, l, shift, X_FIRST + c, X_LD);
-            for (uint r = 0; r < rows; r += MR) {
-                float16 sum[MR][V];
-                global float *place[MR];
-                for (uint i = 0; i < MR; i++)
-                    place[i] = results + min(r + i, rows - 1) * to_ld + p * PANEL;
-                amx_zero(sum);
-                for (uint k = 0; k < count; k += 32)
-                    amx_step(sum, a + r * (KC / 2) + k / 32 * AMX_TILE, KC / 2 * 16, panel + k / 2 * PANEL, PANEL);
-                amx_store(sum);
-                finish_tile(sum, place, min((uint)MR, rows - r), PANEL, 1.0f, old, 0);
-            }
+            pack_sources(panels, some, pixels, count, l, shift, X_FIRST + c, X_LD);
+            for (uint j = 0; j < some; j++, p++)
+                for (uint r = 0; r < rows; r += MR) {
+                    local const uint *panel = panels + j * (KC / 2 * PANEL);
+                    float16 sum[MR][V];
+                    global float *place[MR];
+                    for (uint i = 0; i < MR; i++)
+                        place[i] = results + min(r + i, rows - 1) * to_ld + p * PANEL;
+                    amx_zero(sum);
+                    for (uint k = 0; k < count; k += 32)
+                        amx_step(sum, a + r * (KC / 2) + k / 32 * AMX_TILE, KC / 2 * 16, panel + k / 2 * PANEL, PANEL);
+                    amx_store(sum);
+                    finish_tile(sum, place, min((uint)MR, rows - r), PANEL, 1.0f, old, 0);
+                }
         }
     }
     amx_end();

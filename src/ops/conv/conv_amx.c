@@ -17,7 +17,15 @@ static const clprune__kernel_def conv_dw_amx_quantised_kernel = {
 /* Of conv_amx.cl: pixels of a group, and words of each, which are packed at once and fit a
  * second-level cache; words of a tile; taps at once. Of conv_dw_amx.cl: outputs of a group, pixels
  * at once. */
-enum { BLOCK = 256, DEPTH = 1152, WORDS = 16, TAPS = 64, DW_BLOCK = 512, DW_DEPTH = 1024 };
+enum {
+    BLOCK = 256,
+    DEPTH = 1152,
+    WORDS = 16,
+    TAPS = 64,
+    DW_BLOCK = 512,
+    DW_DEPTH = 1024,
+    DW_PANELS = 4
+};
 /* Of both: tiles. */
 enum { ROWS = 32, VECTORS = 2 };
 
@@ -94,7 +102,7 @@ bool clprune__conv_dw_takes_amx(
 {
     return context->ops->amx != CLPRUNE__AMX_NONE && from->cell == 1 && from->of == NULL &&
            conv->in % (16 * VECTORS) == 0 &&
-           fits(context, DW_DEPTH / 2 * (DW_BLOCK + 16 * VECTORS + 8));
+           fits(context, DW_DEPTH / 2 * (DW_BLOCK + DW_PANELS * 16 * VECTORS + 8));
 }
 
 /* Forward: y[p][o] = the sum over t and c of x[source(p, t)][c] * w[o][t * C + c]. */
@@ -118,6 +126,7 @@ clprune_status clprune__conv_dw_amx(clprune_context *context, const clprune__con
     define_tiles(context, VECTORS, &defines);
     clprune__define(&defines, "MC", DW_BLOCK);
     clprune__define(&defines, "KC", DW_DEPTH);
+    clprune__define(&defines, "PANELS", DW_PANELS);
     if (from->q != NULL)
         clprune__quantised_defines(from->q, &defines);
     clprune__launch launch;
