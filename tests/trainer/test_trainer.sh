@@ -379,7 +379,7 @@ for key in arch parameters dataset epochs batch_size activations sparsity block 
     grep -q "\"$key\": " whole.json || fail "the summary has no $key"
 done
 # Each option of --help but those that change no result.
-sed -n 's/^  --\([a-z-]*\).*/\1/p' help | grep -vxE 'list-devices|overwrite|peer-timeout|plan|plan-csv|plan-device|processes|memory-report|summary-json|quiet|help|version' >settings
+sed -n 's/^  --\([a-z0-9-]*\).*/\1/p' help | grep -vxE 'list-devices|overwrite|peer-timeout|plan|plan-csv|plan-device|processes|memory-report|summary-json|quiet|help|version' >settings
 [ "$(wc -l <settings)" -gt 40 ] || fail "--help has few settings: $(cat settings)"
 while read -r option; do
     sed -n '/^  "options": {/,/^  }/p' whole.json | grep -q "\"$option\": \"" || fail "the summary's options have no $option"
