@@ -7,6 +7,9 @@
  *     backward   dlogits[n][k] = s * (exp(log_p[n][k]) - off - (k = label ? on : 0))
  *     with       on = 1 - smoothing, off = smoothing / K, s = scale, or scale * weight[0][0] with has_weight
  *
+ * With WEIGHTS the target of class k, here on * [k = label] + off, is times weights[0][k], and exp(log_p[n][k]) is times the
+ * sum of the row's targets.
+ *
  * With has_other a row has two labels, `label` with share = shares[n] of 1 and `other` with the rest: on * log_p[n][label]
  * becomes on * (share * log_p[n][label] + (1 - share) * log_p[n][other]), and [k = label] likewise. A share of 1 or 0 takes one
  * label alone. hit is that of `label`.
@@ -21,6 +24,16 @@
 #endif
 
 #define IGNORED -100 /* CLPRUNE_IGNORED */
+
+#ifdef WEIGHTS
+#define WEIGHTS_IN       , MAT_IN(weights)
+#define WEIGHED(q, c)    ((q) * GET(weights, 0, c))
+#define WEIGHT_OF(label) AT(weights, 0, label)
+#else
+#define WEIGHTS_IN
+#define WEIGHED(q, c)    (q)
+#define WEIGHT_OF(label) 1.0f
+#endif
 
 /* The lane of the label in the vector of classes from c on; -1 if the label is below, VW if above. */
 static inline int label_lane(const int label, const ulong c)
@@ -41,7 +54,7 @@ static inline vec count_above(const vec logits, const float label_logit, const i
 
 KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const float off,
     const uint has_hit, const uint has_other, MAT_IN(logits), REGION_IN(int, labels),
-    REGION_IN(int, others), MAT_IN(shares), MAT_OUT(log_p), MAT_OUT(loss), MAT_OUT(hit))
+    REGION_IN(int, others), MAT_IN(shares), MAT_OUT(log_p), MAT_OUT(loss), MAT_OUT(hit) WEIGHTS_IN)
 {
     local float part[LOCAL];
     FOR_TEAM_ROWS(n) {
@@ -83,12 +96,13 @@ KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const floa
         FOR_TEAM_VECTORS(n, c) {
             const vec value = GET(logits, n, c) - max_n - log_mass;
             PUT(value, log_p, n, c);
-            own_sum += off * keep_part(value, cols - c);
+            own_sum += WEIGHED(off * keep_part(value, cols - c), c);
         }
         const float sum = team_sum(part, SUM(own_sum));
         if (TEAM_LEADS(n)) {
             const float smooth = off > 0 ? sum : 0; /* 0 * -Inf would be NaN */
-            const float own_loss = -fma(on, target_logit - max_n - log_mass, smooth);
+            const float on_label = on * (legal ? WEIGHT_OF(label) : 1.0f);
+            const float own_loss = -fma(on_label, target_logit - max_n - log_mass, smooth);
             AT(loss, n, 0) = label == IGNORED ? 0 : own_loss;
             if (has_hit)
                 AT(hit, n, 0) = legal && beaten == 0 ? 1 : 0;
@@ -97,11 +111,14 @@ KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const floa
 }
 
 /* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
- * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1. */
+ * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1 without WEIGHTS. */
 KERNEL_OF(LOCAL) cross_entropy_backward(ROWWISE_SIZES, const float on, const float off,
     const float scale, const uint has_weight, const uint has_other, MAT_IN(weight), MAT_IN(log_p),
-    REGION_IN(int, labels), REGION_IN(int, others), MAT_IN(shares), MAT_OUT(dlogits))
+    REGION_IN(int, labels), REGION_IN(int, others), MAT_IN(shares), MAT_OUT(dlogits) WEIGHTS_IN)
 {
+#ifdef WEIGHTS
+    local float part[LOCAL];
+#endif
     const float row_scale = has_weight ? scale * AT(weight, 0, 0) : scale;
     const ivec k = LANES_OF_VEC;
     FOR_TEAM_ROWS(n) {
@@ -109,15 +126,23 @@ KERNEL_OF(LOCAL) cross_entropy_backward(ROWWISE_SIZES, const float on, const flo
         const int other = has_other && n < last_row ? others[others_offset + n] : label;
         const bool legal = label >= 0 && (ulong)label < cols && other >= 0 && (ulong)other < cols;
         const float share = has_other && legal ? AT(shares, n, 0) : 1;
+#ifdef WEIGHTS
+        vec own = 0;
+        FOR_TEAM_VECTORS(n, c)
+            own += WEIGHED((vec)(off), c);
+        const float mass = fma(on, legal ? WEIGHT_OF(label) : 0, team_sum(part, SUM(own)));
+#else
+        const float mass = 1;
+#endif
         FOR_TEAM_VECTORS(n, c) {
-            const vec p = exp_sum(GET(log_p, n, c), (vec)(0.0f));
+            const vec p = mass * exp_sum(GET(log_p, n, c), (vec)(0.0f));
             const vec zero = 0;
             vec q = k == (ivec)(label_lane(label, c)) ? (vec)(on + off) : (vec)(off);
             if (share < 1) {
                 q = (vec)(off) + (k == (ivec)(label_lane(label, c)) ? (vec)(on * share) : zero);
                 q += k == (ivec)(label_lane(other, c)) ? (vec)(on * (1 - share)) : zero;
             }
-            vec gradient = row_scale * (p - q);
+            vec gradient = row_scale * (p - WEIGHED(q, c));
             if (!legal)
                 gradient = 0;
             PUT(gradient, dlogits, n, c);

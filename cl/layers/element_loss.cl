@@ -5,6 +5,11 @@
  *     1     |d| < beta ? d^2 / (2 beta) : |d| - beta / 2     |d| < beta ? d / beta : sign of d
  *     2     max(y, 0) - y target + log(1 + exp(-|y|))        1 / (1 + exp(-y)) - target
  *
+ * With WEIGHTS f and f' are times weights[0][c], c the column. With POSITIVES, of LOSS 2, p = positives[0][c]:
+ *
+ *           (1 - target) y + (1 + (p - 1) target) (max(-y, 0) + log(1 + exp(-|y|)))
+ *                                                            (1 - target) / (1 + exp(-y)) - p target / (1 + exp(y))
+ *
  *     forward    sum[s][0]  = scale * sum of f over part s
  *     mean       loss[n][0] = scale * sum_i sum[n][i]
  *     backward   dy[r][c]   = factor * f'; where LOSS is 0, factor has the 2
@@ -29,6 +34,19 @@
 #endif
 #define BLOCK 64 /* vectors */
 
+#ifdef WEIGHTS
+#define WEIGHTS_IN    , MAT_IN_RESTRICT(weights)
+#define WEIGHED(f, c) ((f) * GET(weights, 0, c))
+#else
+#define WEIGHTS_IN
+#define WEIGHED(f, c) (f)
+#endif
+#ifdef POSITIVES
+#define POSITIVES_IN  , MAT_IN_RESTRICT(positives)
+#else
+#define POSITIVES_IN
+#endif
+
 #ifdef TEAM
 #ifndef SEGMENT
 #error "element_loss.cl needs SEGMENT"
@@ -36,7 +54,7 @@
 
 KERNEL_OF(LOCAL) element_loss_forward(ROWWISE_SIZES, const ulong sample_rows,
     const ulong part_rows, const float scale, const float beta, MAT_IN_RESTRICT(y), MAT_IN_RESTRICT(target),
-    MAT_OUT_RESTRICT(sum))
+    MAT_OUT_RESTRICT(sum) WEIGHTS_IN POSITIVES_IN)
 {
     local float part[LOCAL];
     const ulong across = (cols + SEGMENT - 1) / SEGMENT;
@@ -54,14 +72,20 @@ KERNEL_OF(LOCAL) element_loss_forward(ROWWISE_SIZES, const ulong sample_rows,
             const vec x = GET(y, r, c), t = GET(target, r, c);
 #if LOSS == 0
             const vec d = x - t;
-            own = fma(d, d, own);
+            own = fma(WEIGHED(d, c), d, own);
 #elif LOSS == 1
             const vec size = fabs(x - t);
-            own += size < (vec)(beta) ? size * (size / beta) * 0.5f : size - 0.5f * beta;
+            own += WEIGHED(size < (vec)(beta) ? size * (size / beta) * 0.5f : size - 0.5f * beta, c);
 #else
             /* beyond the columns y and target are 0, whose loss is not */
-            const vec f = fmax(x, (vec)(0.0f)) - x * t + log1p(exp(-fabs(x)));
-            own += keep_part(f, cols - c);
+            const vec tail = log1p(exp(-fabs(x)));
+#ifdef POSITIVES
+            const vec p = GET(positives, 0, c);
+            const vec f = (1.0f - t) * x + (1.0f + (p - 1.0f) * t) * (fmax(-x, (vec)(0.0f)) + tail);
+#else
+            const vec f = fmax(x, (vec)(0.0f)) - x * t + tail;
+#endif
+            own += WEIGHED(keep_part(f, cols - c), c);
 #endif
             row += row_step;
             v += step;
@@ -99,7 +123,7 @@ KERNEL_OF(LOCAL) element_loss_mean(ROWWISE_SIZES, const float scale, MAT_IN_REST
 
 /* Forward: loss = mean of f(y, target), so d loss / dy = f' / elements. */
 KERNEL_OF(LOCAL) element_loss_backward(ROWWISE_SIZES, const float factor, const float beta,
-    MAT_IN(y), MAT_IN(target), MAT_OUT(dy))
+    MAT_IN(y), MAT_IN(target), MAT_OUT(dy) WEIGHTS_IN POSITIVES_IN)
 {
     FOR_ROWS(r)
         FOR_VECTORS(c) {
@@ -112,9 +136,13 @@ KERNEL_OF(LOCAL) element_loss_backward(ROWWISE_SIZES, const float factor, const 
             slope = size > (vec)(FLT_MAX) ? copysign((vec)(1.0f), d) : slope;
             slope = size == (vec)(0.0f) ? (vec)(0.0f) : slope;
 #else
+#ifdef POSITIVES
+            const vec slope = (1.0f - t) / (1.0f + exp(-x)) - GET(positives, 0, c) * t / (1.0f + exp(x));
+#else
             const vec slope = 1.0f / (1.0f + exp(-x)) - t;
 #endif
-            PUT(factor * slope, dy, r, c);
+#endif
+            PUT(factor * WEIGHED(slope, c), dy, r, c);
         }
 }
 #endif

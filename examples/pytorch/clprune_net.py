@@ -104,7 +104,7 @@ _Data = _structure(
     "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=_Ints, smoothing=c_float,
     targets=_Mat, add=c_bool, scale=c_float, tokens=_Ints, lengths=_Ints,
     output_grad=_Mat, event=c_void_p, first=c_size_t, other_labels=_Ints, shares=_Mat, starts=_Ints,
-    more=POINTER(_Given), more_count=c_size_t, rows_grad=_Mat, reserved=c_uint64 * 2)
+    more=POINTER(_Given), more_count=c_size_t, rows_grad=_Mat, class_weights=_Mat, positive_weights=_Mat, reserved=c_uint64 * 2)
 _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
                      reserved=c_uint64 * 2)
 _Optimizer = _structure(
@@ -206,6 +206,8 @@ class _Settings:
     in_parts: bool = True  # it updates parts of the parameters alone
     base_bits: Union[int, str] = 0
     input_grads: bool = False
+    class_weight: Optional[Tensor] = None
+    pos_weight: Optional[Tensor] = None
 
 
 def _uncompiled(method: Callable) -> Callable:
@@ -269,6 +271,7 @@ class _Run:
         # on CPUs inputs of floats are the caller's
         self.in_place = not planned and bool(_library().call("context_device_info", context).type & 2)
         self.inputs = [_Source(layer) for layer in program.layers if layer.function in INPUTS]
+        self.weights: Dict[str, Tuple[_Mat, Tensor]] = {}  # of the loss, by fields of the data, with their values
         self.process, self.closed = os.getpid(), False
         try:
             self._open(program, planned)
@@ -297,6 +300,11 @@ class _Run:
             self.y = self._room("y", batch * self.out_rows, cols)
         elif self.settings.loss is not None:
             self.y = self._room("labels", 1, batch * self.out_rows)  # int32
+        for field, name in (("class_weights", "class_weight"), ("positive_weights", "pos_weight")):
+            values = getattr(self.settings, name)
+            if values is not None:
+                row = _row_of(name, values, out, self.settings.loss)
+                self.weights[field] = self._room(field, 1, row.numel()), row
         if planned:
             self.call("plan_begin", self.context)
         self.call("net_create", self.context, byref(_Desc(batch=batch, drops_grads=self.drops_grads)),
@@ -433,6 +441,8 @@ class _Run:
             data.more = (_Given * len(others))(*others)  # which lives with data
         if self.lengths is not None:
             data.lengths.buffer = self.lengths.buffer
+        for field, (mat, _) in self.weights.items():
+            setattr(data, field, mat)
         if self.settings.loss in _OF_ELEMENTS:
             data.targets = _first_rows(self.y, batch * self.out_rows)
         elif self.settings.loss is None:  # written in the output's place
@@ -720,6 +730,8 @@ class Net:
                "smooth_l1" or "bce", of logits; or a function of PyTorch of the output and
                y, such as F.l1_loss, that returns one number; None for `forward` and `backward` alone
     smoothing  of labels, for the cross-entropy
+    class_weight, pos_weight  as weight of PyTorch's CrossEntropyLoss, (classes,), and weight and pos_weight of its
+               BCEWithLogitsLoss, of which all but the features' axis is 1 or absent; the former also for "mse" and "smooth_l1"
     optimizer  "adamw", "sgd" or another of clprune_net.optimizers(); of those with an 8, such as
                "adamw8", the state has 8 bits. Weight decay is for weights alone, not for biases and
                normalisations. None: no `step`, and no state
@@ -765,11 +777,14 @@ class Net:
                  smoothing: float = 0.0, optimizer: Optional[str] = "adamw", lr: float = 1e-3,
                  momentum: float = 0.9, nesterov: bool = False, betas: Optional[Tuple[float, float]] = None,
                  eps: float = 1e-8, weight_decay: float = 0.0, shares: bool = False, base_bits: Union[int, str] = 0,
-                 input_grads: bool = False,
+                 input_grads: bool = False, class_weight: Optional[Tensor] = None, pos_weight: Optional[Tensor] = None,
                  device: Optional[str] = None, precision: Optional[str] = None,
                  seed: int = 0) -> None:
         if not callable(loss) and loss not in _LOSSES:
             raise ValueError(f"loss is {loss!r}, expected {', '.join(filter(None, _LOSSES))}, a function or None")
+        if class_weight is not None and not isinstance(loss, str) or pos_weight is not None and loss != "bce":
+            raise ValueError(f"class_weight or pos_weight is given with the loss {loss!r}; class_weight goes with losses "
+                             "that have a name, pos_weight with 'bce'")
         if base_bits not in (0, 4, 8, 16, "nf4") or base_bits and shares:
             raise ValueError(f"base_bits is {base_bits}, expected 0, 4, 8, 16 or nf4, and 0 with shares")
         given = batch_of(example, has_types(model))
@@ -792,7 +807,8 @@ class Net:
         how = dict(keep=keep, bits=bits, extra_work=extra_work, store=store, rules=tuple(rules), loss=loss,
                    smoothing=smoothing, optimizer=optimizer, momentum=momentum, nesterov=nesterov,
                    betas=betas and tuple(betas), eps=eps, weight_decay=weight_decay, base_bits=base_bits,
-                   input_grads=input_grads, device=device, precision=precision)
+                   input_grads=input_grads, device=device, precision=precision,
+                   class_weight=_listed(class_weight), pos_weight=_listed(pos_weight))
         shared = Shared(model, program) if shares else None
         want = None if base_bits else _output_of(whole, program, few, shared)
         self._make(program, given.inputs[0].shape[0], how, shared)
@@ -826,6 +842,8 @@ class Net:
         self._run = _open(program, settings, shared.memory if shared is not None else {}, how["device"],
                           _number(PRECISIONS, "precision", precision) if precision else 0)
         self._closer = weakref.finalize(self, self._run.close)
+        for mat, row in self._run.weights.values():
+            self._write_mat(mat, row)
 
     def __getstate__(self) -> Dict[str, Any]:
         file = io.BytesIO()  # torch.multiprocessing would need tensors for longer than they live here
@@ -1414,6 +1432,30 @@ def _to_stored(y: Tensor, out: Value) -> Tensor:
     return y.permute(0, *(1 + axes.index(axis) for axis in out.stored))
 
 
+def _listed(weights: Optional[Tensor]) -> Any:
+    """Without tensors, as a Net's arguments are pickled."""
+    return None if weights is None else torch.as_tensor(weights, dtype=torch.float32).tolist()
+
+
+def _row_of(name: str, weights: Tensor, out: Value, loss: Optional[str]) -> Tensor:
+    """Weights of a loss as the net takes them: of classes, or of the columns of what it stores."""
+    shape = (out.sizes["C"],) if loss == "cross_entropy" else out.shape
+    try:
+        rows = weights.expand(shape)
+    except RuntimeError:
+        rows = None
+    if loss == "cross_entropy" and weights.shape != shape:
+        rows = None
+    if rows is not None and loss != "cross_entropy":
+        cols = out.size(out.axes[0]) if len(out.axes) == 1 else out.sizes["C"]
+        rows = _to_stored(rows[None], out).reshape(-1, cols)
+        rows = rows[0] if bool((rows == rows[0]).all()) else None
+    if rows is None:
+        raise ValueError(f"{name} is {tuple(weights.shape)}, expected {tuple(shape)}" + (
+            "" if loss == "cross_entropy" else ", or what has as many axes, and one number for each feature"))
+    return rows.contiguous()
+
+
 def _from_stored(values: Tensor, out: Value) -> Tensor:
     values = values.permute(0, *(1 + out.stored.index(axis) for axis in _axes_of(out)))
     return values.reshape(values.shape[0], *out.shape).contiguous()
@@ -1461,7 +1503,9 @@ def _settings_of(batch: int, how: Dict[str, Any]) -> _Settings:
     return _Settings(
         batch, _net_keep(how["keep"], how["bits"], how["extra_work"], how["store"], how["rules"]),
         how["loss"] if isinstance(how["loss"], str) else None, how["smoothing"], optimizer, slots,
-        in_parts, how.get("base_bits", 0), how.get("input_grads", False))
+        in_parts, how.get("base_bits", 0), how.get("input_grads", False),
+        *(None if how.get(name) is None else torch.as_tensor(how[name], dtype=torch.float32)
+          for name in ("class_weight", "pos_weight")))
 
 
 @contextlib.contextmanager

@@ -29,19 +29,37 @@ static const clprune__kernel_def cap_backward_kernel = {
 #define HEAD_ROWS     128
 #define HEAD_PARTS    8 /* of these rows, with a cap */
 
-/* weight = batch / count of the labels that are not ignored. One group, of few work-items. */
-static clprune_status find_weight(
-    clprune_context *context, size_t batch, size_t rows, clprune_ints labels, clprune_mat weight)
+/* weight = batch / count of the labels that are not ignored, or / the sum of their classes'
+ * weights. One group, of few work-items. */
+static clprune_status find_weight(clprune_context *context, size_t batch, size_t rows,
+    clprune_ints labels, clprune_mat class_weights, clprune_mat weight)
 {
+    const bool weighted = !clprune__is_absent(class_weights);
     clprune__rowwise plan = clprune__team_plan(context, 1, 1);
     plan.global = plan.local;
+    if (weighted)
+        clprune__define(&plan.defines, "WEIGHTS", 1);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &token_loss_weight_kernel, &plan.defines, &launch));
     launch.least_group = plan.team;
     ARG_ULONGS(&launch, batch, rows);
     clprune__arg_ints(&launch, labels);
     clprune__arg_mat(&launch, weight);
+    if (weighted) {
+        clprune__arg_ulong(&launch, class_weights.cols);
+        clprune__arg_mat(&launch, class_weights);
+    }
     return clprune__rowwise_end(&launch, &plan, NULL);
+}
+
+/* The weights of `classes` classes, or none. */
+static clprune_status take_class_weights(clprune_context *context,
+    const clprune__label_terms *terms, size_t classes, clprune_mat *weights)
+{
+    *weights = terms != NULL ? terms->class_weights : CLPRUNE_NO_MAT;
+    return clprune__is_absent(*weights)
+               ? CLPRUNE_SUCCESS
+               : clprune__check_mat(context, "class_weights", *weights, 1, classes);
 }
 
 /* y = weight * the sums of the rows of x. */
@@ -99,27 +117,28 @@ static clprune_status check_smoothing(clprune_context *context, float smoothing)
 }
 
 clprune_status clprune__token_loss_forward(clprune_context *context, size_t batch, float smoothing,
-    clprune_mat logits, clprune_ints labels, const clprune__label_mix *mix, clprune_mat log_p,
+    clprune_mat logits, clprune_ints labels, const clprune__label_terms *terms, clprune_mat log_p,
     clprune_mat weight, clprune_mat loss, clprune_mat hit, cl_event *event)
 {
     SCRATCH_SCOPE(context);
     const size_t rows = logits.rows, classes = logits.cols;
-    clprune_mat all;
+    clprune_mat all, class_weights;
     row_losses l;
     TRY(check_smoothing(context, smoothing));
     TRY(check_rows(context, batch, rows, labels, &all));
+    TRY(take_class_weights(context, terms, classes, &class_weights));
     enum { LOGITS, LABELS, LOG_P, WEIGHT, LOSS, HIT, ALL };
     const clprune__operand operands[ALL] = {{"logits", logits, rows, classes},
         {"labels", all, 1, rows}, {"log_p", log_p, rows, classes, .in_place = 1u << LOGITS},
         {"weight", weight, 1, 1}, {"loss", loss, batch, 1},
         {"hit", hit, batch, 1, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOG_P, ALL));
-    TRY(find_weight(context, batch, rows, labels, weight));
+    TRY(find_weight(context, batch, rows, labels, class_weights, weight));
     if (batch == 0)
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, !clprune__is_absent(hit), &l));
     TRY(clprune__cross_entropy_forward(
-        context, smoothing, logits, labels, mix, log_p, l.loss, l.hit, NULL));
+        context, smoothing, logits, labels, terms, log_p, l.loss, l.hit, NULL));
     return sum_losses(context, &l, weight, loss, hit, event);
 }
 
@@ -133,12 +152,12 @@ clprune_status clprune_token_loss_forward(clprune_context *context, size_t batch
 }
 
 clprune_status clprune__token_loss_backward(clprune_context *context, float smoothing, float scale,
-    clprune_mat weight, clprune_mat log_p, clprune_ints labels, const clprune__label_mix *mix,
+    clprune_mat weight, clprune_mat log_p, clprune_ints labels, const clprune__label_terms *terms,
     clprune_mat dlogits, cl_event *event)
 {
     TRY(clprune__check_mat(context, "weight", weight, 1, 1));
     return clprune__cross_entropy_backward(
-        context, smoothing, scale, weight, log_p, labels, mix, dlogits, event);
+        context, smoothing, scale, weight, log_p, labels, terms, dlogits, event);
 }
 
 clprune_status clprune_token_loss_backward(clprune_context *context, float smoothing, float scale,
@@ -158,6 +177,7 @@ typedef struct head {
     float beta, smoothing, scale, cap;
     clprune_mat x, w, b, weight, dx, dw, db, kept; /* kept: capped logits of a part of the rows */
     clprune_ints labels;
+    const clprune__label_terms *terms;
     const row_losses *losses;
 } head;
 
@@ -198,11 +218,11 @@ static clprune_status run_losses(
 {
     const clprune_ints labels = {h->labels.buffer, h->labels.offset + first};
     const clprune_mat hit = h->losses->hit;
-    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, NULL, z,
+    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, h->terms, z,
         clprune_mat_rows(h->losses->loss, first, z.rows),
         clprune__is_absent(hit) ? hit : clprune_mat_rows(hit, first, z.rows), NULL));
     return grads ? clprune__cross_entropy_backward(
-                       context, h->smoothing, h->scale, h->weight, z, labels, NULL, z, NULL)
+                       context, h->smoothing, h->scale, h->weight, z, labels, h->terms, z, NULL)
                  : CLPRUNE_SUCCESS;
 }
 
@@ -259,12 +279,22 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
     clprune_mat db, cl_event *event)
 {
     ENTER(context);
+    return clprune__token_head(context, batch, beta, smoothing, scale, cap, x, w, b, labels, NULL,
+        loss, hit, dx, dw, db, event);
+}
+
+clprune_status clprune__token_head(clprune_context *context, size_t batch, float beta,
+    float smoothing, float scale, float cap, clprune_mat x, clprune_mat w, clprune_mat b,
+    clprune_ints labels, const clprune__label_terms *terms, clprune_mat loss, clprune_mat hit,
+    clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event)
+{
     SCRATCH_SCOPE(context);
     const size_t rows = x.rows, cols = x.cols, vocabulary = w.rows;
     const bool has_hit = !clprune__is_absent(hit);
-    clprune_mat all, z;
+    clprune_mat all, z, class_weights;
     row_losses l;
     TRY(check_smoothing(context, smoothing));
+    TRY(take_class_weights(context, terms, vocabulary, &class_weights));
     REQUIRE(cap >= 0 && isfinite(cap), CLPRUNE_INVALID_ARGUMENT,
         "cap is %g, expected 0 or a finite number above", (double)cap);
     TRY(check_rows(context, batch, rows, labels, &all));
@@ -277,7 +307,7 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
         {"dw", dw, vocabulary, cols, .optional = true},
         {"db", db, 1, vocabulary, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOSS, ALL));
-    head h = {beta, smoothing, scale, cap, x, w, b, {0}, dx, dw, db, {0}, labels, &l};
+    head h = {beta, smoothing, scale, cap, x, w, b, {0}, dx, dw, db, {0}, labels, terms, &l};
     if (rows == 0 && !clprune__is_absent(dw))
         TRY(clprune__scale(context, beta, dw, NULL));
     if (rows == 0 && !clprune__is_absent(db))
@@ -286,7 +316,7 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, has_hit, &l));
     TRY(clprune__scratch_mat(context, 1, 1, &h.weight));
-    TRY(find_weight(context, batch, rows, labels, h.weight));
+    TRY(find_weight(context, batch, rows, labels, class_weights, h.weight));
     const size_t most = rows_at_once(context, rows, vocabulary);
     TRY(clprune__scratch_mat(context, most, vocabulary, &z));
     if (cap != 0)
