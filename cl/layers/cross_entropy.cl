@@ -5,7 +5,8 @@
  *                hit[n]      = 1 where each lower class has a smaller and each higher class no
  *                              larger logit than the label, else 0; so 0 with any NaN
  *     backward   dlogits[n][k] = s * (exp(log_p[n][k]) - off - (k = label ? on : 0))
- *     with       on = 1 - smoothing, off = smoothing / K, s = scale, or scale * weight[0][0] with has_weight
+ *     with       on = 1 - smoothing, off = smoothing / K, s = scale, or scale * weight[0][0] with has_weight; with sample_rows
+ *                above 0 also times samples[(first + n) / sample_rows]
  *
  * With WEIGHTS the target of class k, here on * [k = label] + off, is times weights[0][k], and exp(log_p[n][k]) is times the
  * sum of the row's targets.
@@ -113,13 +114,14 @@ KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const floa
 /* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
  * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1 without WEIGHTS. */
 KERNEL_OF(LOCAL) cross_entropy_backward(ROWWISE_SIZES, const float on, const float off,
-    const float scale, const uint has_weight, const uint has_other, MAT_IN(weight), MAT_IN(log_p),
+    const float scale, const uint has_weight, const uint has_other, const ulong sample_rows,
+    const ulong first, MAT_IN(weight), MAT_IN(samples), MAT_IN(log_p),
     REGION_IN(int, labels), REGION_IN(int, others), MAT_IN(shares), MAT_OUT(dlogits) WEIGHTS_IN)
 {
 #ifdef WEIGHTS
     local float part[LOCAL];
 #endif
-    const float row_scale = has_weight ? scale * AT(weight, 0, 0) : scale;
+    const float all_scale = has_weight ? scale * AT(weight, 0, 0) : scale;
     const ivec k = LANES_OF_VEC;
     FOR_TEAM_ROWS(n) {
         const int label = n < last_row ? labels[labels_offset + n] : -1;
@@ -134,6 +136,9 @@ KERNEL_OF(LOCAL) cross_entropy_backward(ROWWISE_SIZES, const float on, const flo
 #else
         const float mass = 1;
 #endif
+        float row_scale = all_scale;
+        if (sample_rows > 0 && n < last_row)
+            row_scale *= AT(samples, (first + n) / sample_rows, 0);
         FOR_TEAM_VECTORS(n, c) {
             const vec p = mass * exp_sum(GET(log_p, n, c), (vec)(0.0f));
             const vec zero = 0;

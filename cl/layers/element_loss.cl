@@ -10,9 +10,10 @@
  *           (1 - target) y + (1 + (p - 1) target) (max(-y, 0) + log(1 + exp(-|y|)))
  *                                                            (1 - target) / (1 + exp(-y)) - p target / (1 + exp(y))
  *
- *     forward    sum[s][0]  = scale * sum of f over part s
- *     mean       loss[n][0] = scale * sum_i sum[n][i]
- *     backward   dy[r][c]   = factor * f'; where LOSS is 0, factor has the 2
+ *     forward    sum[s][0]  = scale * sum of f over part s, with has_samples times samples of its sample
+ *     mean       loss[n][0] = scale * sum_i sum[n][i], likewise
+ *     backward   dy[r][c]   = factor * f'; where LOSS is 0, factor has the 2; with sample_rows above 0 times
+ *                             samples[r / sample_rows]
  *
  * A sample, of sample_rows rows, is divided into parts of part_rows rows and SEGMENT columns, or what is
  * left of them at its edges:
@@ -53,8 +54,8 @@
 #endif
 
 KERNEL_OF(LOCAL) element_loss_forward(ROWWISE_SIZES, const ulong sample_rows,
-    const ulong part_rows, const float scale, const float beta, MAT_IN_RESTRICT(y), MAT_IN_RESTRICT(target),
-    MAT_OUT_RESTRICT(sum) WEIGHTS_IN POSITIVES_IN)
+    const ulong part_rows, const float scale, const float beta, const uint has_samples, MAT_IN_RESTRICT(y), MAT_IN_RESTRICT(target),
+    MAT_IN_RESTRICT(samples), MAT_OUT_RESTRICT(sum) WEIGHTS_IN POSITIVES_IN)
 {
     local float part[LOCAL];
     const ulong across = (cols + SEGMENT - 1) / SEGMENT;
@@ -96,12 +97,12 @@ KERNEL_OF(LOCAL) element_loss_forward(ROWWISE_SIZES, const ulong sample_rows,
         }
         const float total = team_sum(part, SUM(own));
         if (TEAM_LEADS(s))
-            AT(sum, s, 0) = scale * total;
+            AT(sum, s, 0) = scale * total * (has_samples ? AT(samples, s / across / down, 0) : 1);
     }
 }
 
-KERNEL_OF(LOCAL) element_loss_mean(ROWWISE_SIZES, const float scale, MAT_IN_RESTRICT(sum),
-    MAT_OUT_RESTRICT(loss))
+KERNEL_OF(LOCAL) element_loss_mean(ROWWISE_SIZES, const float scale, const uint has_samples,
+    MAT_IN_RESTRICT(sum), MAT_IN_RESTRICT(samples), MAT_OUT_RESTRICT(loss))
 {
     local float part[LOCAL];
     FOR_TEAM_ROWS(n) {
@@ -116,16 +117,17 @@ KERNEL_OF(LOCAL) element_loss_mean(ROWWISE_SIZES, const float scale, MAT_IN_REST
         }
         const float total = team_sum(part, SUM(own + block));
         if (TEAM_LEADS(n))
-            AT(loss, n, 0) = scale * total;
+            AT(loss, n, 0) = scale * total * (has_samples ? AT(samples, n, 0) : 1);
     }
 }
 #else
 
 /* Forward: loss = mean of f(y, target), so d loss / dy = f' / elements. */
 KERNEL_OF(LOCAL) element_loss_backward(ROWWISE_SIZES, const float factor, const float beta,
-    MAT_IN(y), MAT_IN(target), MAT_OUT(dy) WEIGHTS_IN POSITIVES_IN)
+    const ulong sample_rows, MAT_IN(y), MAT_IN(target), MAT_IN(samples), MAT_OUT(dy) WEIGHTS_IN POSITIVES_IN)
 {
-    FOR_ROWS(r)
+    FOR_ROWS(r) {
+        const float row_factor = sample_rows > 0 ? factor * AT(samples, r / sample_rows, 0) : factor;
         FOR_VECTORS(c) {
             const vec x = GET(y, r, c), t = GET(target, r, c);
 #if LOSS == 0
@@ -142,7 +144,8 @@ KERNEL_OF(LOCAL) element_loss_backward(ROWWISE_SIZES, const float factor, const 
             const vec slope = 1.0f / (1.0f + exp(-x)) - t;
 #endif
 #endif
-            PUT(factor * WEIGHED(slope, c), dy, r, c);
+            PUT(row_factor * WEIGHED(slope, c), dy, r, c);
         }
+    }
 }
 #endif

@@ -2,7 +2,7 @@
  *
  *     weight   weight[0][0] = batch / count of the labels that are not IGNORED; 0 if count is 0; with WEIGHTS,
  *              count is the sum of weights[0][label] over the labels in [0, classes), compensated (Kahan)
- *     sums     y[n][0] = weight[0][0] * (sum over the columns p of x[n][p])
+ *     sums     y[n][0] = weight[0][0] * (sum over the columns p of x[n][p]), with has_samples times samples[n]
  *
  * weight: one group; its LOCAL work-items read vectors of labels in turn, and the first one adds up their
  * counts. Local memory: LOCAL uints, or floats. sums: row-wise, see rowwise.clh; a team of TEAM work-items shares a row.
@@ -51,7 +51,7 @@ KERNEL_OF(LOCAL) token_loss_weight(const ulong batch, const ulong rows, REGION_I
     AT(weight, 0, 0) = count == 0 ? 0 : count == batch ? 1 : (float)batch / (float)count;
 }
 
-KERNEL_OF(LOCAL) token_loss_sums(ROWWISE_SIZES, MAT_IN(weight), MAT_IN(x), MAT_OUT(y))
+KERNEL_OF(LOCAL) token_loss_sums(ROWWISE_SIZES, const uint has_samples, MAT_IN(weight), MAT_IN(samples), MAT_IN(x), MAT_OUT(y))
 {
     local float part[LOCAL];
     FOR_TEAM_ROWS(n) {
@@ -60,6 +60,6 @@ KERNEL_OF(LOCAL) token_loss_sums(ROWWISE_SIZES, MAT_IN(weight), MAT_IN(x), MAT_O
             own += GET(x, n, p);
         const float sum = team_sum(part, SUM(own));
         if (TEAM_LEADS(n))
-            AT(y, n, 0) = AT(weight, 0, 0) * sum;
+            AT(y, n, 0) = AT(weight, 0, 0) * sum * (has_samples ? AT(samples, n, 0) : 1);
     }
 }

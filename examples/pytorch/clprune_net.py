@@ -104,7 +104,7 @@ _Data = _structure(
     "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=_Ints, smoothing=c_float,
     targets=_Mat, add=c_bool, scale=c_float, tokens=_Ints, lengths=_Ints,
     output_grad=_Mat, event=c_void_p, first=c_size_t, other_labels=_Ints, shares=_Mat, starts=_Ints,
-    more=POINTER(_Given), more_count=c_size_t, rows_grad=_Mat, class_weights=_Mat, positive_weights=_Mat, reserved=c_uint64 * 2)
+    more=POINTER(_Given), more_count=c_size_t, rows_grad=_Mat, weights=_Mat, class_weights=_Mat, positive_weights=_Mat, reserved=c_uint64 * 2)
 _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
                      reserved=c_uint64 * 2)
 _Optimizer = _structure(
@@ -295,6 +295,8 @@ class _Run:
                 source.grad = self._room("x grad", batch * source.rows, source.cols)
         self.lengths = self._room("lengths", 1, batch) if program.lengths else None  # int32
         self.loss = self._room("loss", batch, 1)
+        self.sample_weights = self._room("weights", batch, 1) if self.settings.loss is not None else None
+        self.weighted = False  # the next pass
         if self.settings.loss in _OF_ELEMENTS:
             cols = out.size(out.axes[0]) if flat else out.sizes["C"]
             self.y = self._room("y", batch * self.out_rows, cols)
@@ -443,6 +445,8 @@ class _Run:
             data.lengths.buffer = self.lengths.buffer
         for field, (mat, _) in self.weights.items():
             setattr(data, field, mat)
+        if self.weighted:
+            data.weights = _first_rows(self.sample_weights, batch)
         if self.settings.loss in _OF_ELEMENTS:
             data.targets = _first_rows(self.y, batch * self.out_rows)
         elif self.settings.loss is None:  # written in the output's place
@@ -862,27 +866,28 @@ class Net:
     # ---- training
 
     @_uncompiled
-    def step(self, x: Input, y: Any) -> float:
+    def step(self, x: Input, y: Any, weights: Optional[Tensor] = None) -> float:
         """Trains on a batch and returns its mean loss. y: labels (N,), or targets of the
         output's shape; any other loss takes what it is. A batch may have fewer samples than the
-        example."""
+        example. weights: (N,), times the loss of each sample, of losses that have a name: of "mse"
+        (F.mse_loss(out, y, reduction="none").mean(1) * weights).mean()."""
         with self._work(True):
             if self._run.settings.optimizer is None:
                 raise Error("the net has no optimizer; expected another than optimizer=None")
             if self._run.optimizer:
                 self._run.call("optimizer_set_steps", self._run.optimizer, self.steps)
-            loss = self._pass(x, y, lambda buffers: self._run.update(buffers, self.lr))
+            loss = self._pass(x, y, weights, lambda buffers: self._run.update(buffers, self.lr))
             self.steps += 1
             self._stale = True
             return loss
 
     @_uncompiled
-    def gradients(self, x: Input, y: Any) -> Tuple[float, Dict[str, Tensor]]:
-        """The mean loss of a batch and its gradients, by the model's names, without a step.
+    def gradients(self, x: Input, y: Any, weights: Optional[Tensor] = None) -> Tuple[float, Dict[str, Tensor]]:
+        """The mean loss of a batch and its gradients, by the model's names, without a step, as in `step`.
         Running statistics move, as in every forward pass in training."""
         with self._work(True):
             grads: Dict[str, Tensor] = {}
-            return self._pass(x, y, self._reader(grads)), self._sorted(grads)
+            return self._pass(x, y, weights, self._reader(grads)), self._sorted(grads)
 
     @_uncompiled
     def forward(self, x: Input) -> Any:
@@ -1073,14 +1078,17 @@ class Net:
             raise Error(f"the net's output differs from the model's in inference by {away:.2g} of "
                         "its norm; does the model compute something else in training?")
 
-    def _pass(self, x: Input, y: Any, use: Callable[[Sequence[int]], None]) -> float:
+    def _pass(self, x: Input, y: Any, weights: Optional[Tensor], use: Callable[[Sequence[int]], None]) -> float:
         loss, seed = self._how["loss"], self.seed * 2**32 + self.steps
         if loss is None:
             raise Error("the net has no loss; call forward and backward, or expected another than loss=None")
+        if weights is not None and callable(loss):
+            raise Error("weights go with a loss that has a name; a function of PyTorch weighs samples itself")
         self._warn()
         batch = self._write_inputs(self._batch_of(x))
         if not callable(loss):
             self._write_target(batch, y)
+            self._write_weights(batch, weights)
             self._forward(batch, seed)
             self._current = None
             losses = self._run.backward(batch, use, self._chain)
@@ -1159,6 +1167,14 @@ class Net:
         letters = "".join(group for group in out.axes if group != "C")
         y = y.reshape(batch, *(out.sizes[axis] for axis in letters))
         self._write_ints(run.y, y.permute(0, *(1 + letters.index(axis) for axis in out.rows)))
+
+    def _write_weights(self, batch: int, weights: Optional[Tensor]) -> None:
+        run = self._run
+        run.weighted = weights is not None
+        if weights is not None:
+            if tuple(weights.shape) != (batch,):
+                raise ValueError(f"the weights are {tuple(weights.shape)}, expected {(batch,)}")
+            self._write_mat(_first_rows(run.sample_weights, batch), weights[:, None])
 
     def _check_padding(self, what: str, counts: Tensor, expected: str) -> None:
         """counts: of rows, (N, T, ...). Padding has no gradient in PyTorch, so none may come from its rows."""

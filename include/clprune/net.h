@@ -674,6 +674,7 @@ typedef struct clprune_net_data {
     clprune_mat rows_grad; /* of a first input with clprune_net_want_grad: shaped as rows, and apart
                               from them; CLPRUNE_NO_MAT: not wanted in this pass */
     /* Weights, or CLPRUNE_NO_MAT; not for clprune_net_custom_loss.
+     * weights: batch x 1, times the loss of each sample and its gradient; hits do not change.
      * class_weights: 1 x classes, times the target of each class, as PyTorch's
      * CrossEntropyLoss(weight): the mean over the batch is divided by the sum of the weights of the
      * labels, in place of their number; not with shares. Of a loss of elements 1 x the columns of
@@ -681,7 +682,7 @@ typedef struct clprune_net_data {
      * BCEWithLogitsLoss(weight).
      * positive_weights: of clprune_net_binary_cross_entropy, 1 x columns: the loss of targets of 1
      * is times this, as BCEWithLogitsLoss(pos_weight). */
-    clprune_mat class_weights, positive_weights;
+    clprune_mat weights, class_weights, positive_weights;
     uint64_t reserved[2]; /* zeros */
 } clprune_net_data;
 

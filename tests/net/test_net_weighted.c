@@ -1,5 +1,5 @@
-/* Losses with weights of classes, of columns and of targets of 1: values in double precision,
- * slopes, what is refused. */
+/* Losses with weights of samples, of classes, of columns and of targets of 1: values in double
+ * precision, slopes, what is refused. */
 #include "clprune/element_loss.h"
 #include "net/net_models.h"
 #include "support/test_folder.h"
@@ -31,30 +31,38 @@ typedef struct weighted_row {
     const net_model *model;
     size_t rows, cols; /* of a sample's output */
     float smoothing;
-    bool classes, positives;
+    bool classes, positives, samples;
 } weighted_row;
 
-static const weighted_row rows[] = {{"images", &net_models[0], 1, NET_CLASSES, 0, true, false},
-    {"images, smoothed", &net_models[0], 1, NET_CLASSES, 0.1f, true, false},
+static const weighted_row rows[] = {
+    {"images", &net_models[0], 1, NET_CLASSES, 0, true, false, false},
+    {"images, smoothed", &net_models[0], 1, NET_CLASSES, 0.1f, true, false, false},
     {"rows with ignored labels", &net_token_models[NET_LOGITS], NET_TOKENS, NET_VOCABULARY, 0, true,
-        false},
+        false, true},
     {"rows with ignored labels, smoothed", &net_token_models[NET_LOGITS], NET_TOKENS,
-        NET_VOCABULARY, 0.3f, true, false},
-    {"a head", &net_token_models[NET_HEAD], NET_TOKENS, NET_VOCABULARY, 0, true, false},
-    {"a head, smoothed", &net_token_models[NET_TIED], NET_TOKENS, NET_VOCABULARY, 0.3f, true,
-        false},
-    {"squares", &elements[0], ROWS, COLS, 0, true, false},
-    {"smooth L1", &elements[1], ROWS, COLS, 0, true, false},
-    {"binary", &elements[2], 1, COLS, 0, true, false},
-    {"binary, positives", &elements[2], 1, COLS, 0, false, true},
-    {"binary, both", &elements[3], ROWS, COLS, 0, true, true}};
+        NET_VOCABULARY, 0.3f, true, false, false},
+    {"a head", &net_token_models[NET_HEAD], NET_TOKENS, NET_VOCABULARY, 0, true, false, false},
+    {"a head, smoothed", &net_token_models[NET_TIED], NET_TOKENS, NET_VOCABULARY, 0.3f, true, false,
+        true},
+    {"squares", &elements[0], ROWS, COLS, 0, true, false, false},
+    {"smooth L1", &elements[1], ROWS, COLS, 0, true, false, false},
+    {"binary", &elements[2], 1, COLS, 0, true, false, false},
+    {"binary, positives", &elements[2], 1, COLS, 0, false, true, false},
+    {"binary, both", &elements[3], ROWS, COLS, 0, true, true, true},
+    {"samples of images", &net_models[0], 1, NET_CLASSES, 0.1f, false, false, true},
+    {"samples of rows", &net_token_models[NET_LOGITS], NET_TOKENS, NET_VOCABULARY, 0, false, false,
+        true},
+    {"samples of a head in parts", &net_token_models[NET_GEMMA], NET_TOKENS, NET_VOCABULARY, 0, false, false,
+        true},
+    {"samples of squares", &elements[0], ROWS, COLS, 0, false, false, true},
+    {"samples, binary", &elements[2], 1, COLS, 0, false, false, true}};
 
 /* A net, and on the host its labels or targets and its weights. */
 typedef struct weighted_job {
     net_job net;
     const weighted_row *row;
     int32_t labels[MOST];
-    float *targets, *classes, *positives;
+    float *targets, *classes, *positives, *samples;
 } weighted_job;
 
 static bool has_targets(const weighted_row *row)
@@ -96,6 +104,8 @@ static weighted_job open_weighted(const weighted_row *row)
         job.classes = make_weights(3, row->cols, &data->class_weights, 1);
     if (row->positives)
         job.positives = make_weights(4, row->cols, &data->positive_weights, 1);
+    if (row->samples)
+        job.samples = make_weights(5, BATCH, &data->weights, BATCH);
     return job;
 }
 
@@ -166,7 +176,8 @@ static void want_losses(const weighted_job *job, const float *y, double *want)
         total += weight_at(job->classes, (size_t)job->labels[i]);
     }
     for (size_t n = 0; n < BATCH; n++)
-        want[n] *= has_targets(job->row) ? 1 / (double)(each * cols) : BATCH / total;
+        want[n] *= weight_at(job->samples, n) *
+                   (has_targets(job->row) ? 1 / (double)(each * cols) : BATCH / total);
 }
 
 /* Losses in double precision; gradients are slopes of these. */
@@ -256,6 +267,15 @@ static void refused(NO_ROW)
     TEST_FAILS(loss_status(&binary.net), size, "positive_weights is 1 x 19, expected 1 x 20");
     data->positive_weights.cols++;
     TEST_OK(loss_status(&binary.net));
+    data->weights.rows--;
+    TEST_FAILS(loss_status(&binary.net), size, "weights is 5 x 1, expected 6 x 1");
+    data->weights.rows++;
+    TEST_OK(loss_status(&binary.net));
+    const clprune_mat weights = data->weights;
+    data->weights = CLPRUNE_NO_MAT;
+    TEST_FAILS(clprune_net_backward(binary.net.net, data), bad,
+        "data.weights has changed since clprune_net_loss");
+    data->weights = weights;
     data->positive_weights = data->class_weights;
     TEST_FAILS(clprune_net_backward(binary.net.net, data), bad,
         "data.positive_weights has changed since clprune_net_loss");

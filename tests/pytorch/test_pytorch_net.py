@@ -1829,6 +1829,42 @@ class Values(Case):
         with self.assertRaisesRegex(ValueError, r"expected \(7, 6, 6\), or what has as many axes, and one number"):
             clprune.Net(pixels, cases[3][1], loss="bce", pos_weight=torch.arange(6.0))
 
+    def test_sample_weights(self):
+        words = nn.Sequential(nn.Embedding(30, 8), nn.Linear(8, 7))
+        rows = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 7))
+        y, weights = torch.randint(7, (4, 5)), torch.tensor([0.5, 0.0, 2.0, 1.0])
+        y[2, 1:] = -100
+        cases = [
+            (rows, torch.randn(4, 8), torch.randint(7, (4,)), "cross_entropy", None,
+             lambda out, y: F.cross_entropy(out, y, reduction="none")),
+            (words, torch.randint(30, (4, 5)), y, "cross_entropy", None,
+             lambda out, y: F.cross_entropy(out.transpose(1, 2), y, reduction="none").sum(1) * 4 / (y != -100).sum()),
+            (rows, torch.randn(4, 8), torch.randint(7, (4,)), "cross_entropy", torch.rand(7),
+             lambda out, y: F.cross_entropy(out, y, cases[2][4].double(), reduction="none") * 4 / cases[2][4][y].sum()),
+            (rows, torch.randn(4, 5, 8), torch.randn(4, 5, 7), "mse", None,
+             lambda out, y: F.mse_loss(out, y.double(), reduction="none").mean((1, 2))),
+            (rows, torch.randn(4, 8), torch.rand(4, 7), "bce", torch.rand(7),
+             lambda out, y: F.binary_cross_entropy_with_logits(out, y.double(), cases[4][4].double(), reduction="none").mean(1))]
+        for i, (model, x, y, loss, weight, criterion) in enumerate(cases):
+            with self.subTest(case=i):
+                net = clprune.Net(model, x, keep="exact", loss=loss, class_weight=weight)
+                double = copy.deepcopy(model).double().train()
+                for by in weights, None, weights:
+                    got, grads = net.gradients(x, y, by)
+                    double.zero_grad()
+                    losses = criterion(double(x.double() if x.is_floating_point() else x), y)
+                    want = (losses if by is None else losses * by).mean()
+                    want.backward()
+                    self.assertLess(abs(got / want.item() - 1), 1e-6)
+                    self.assert_grads(grads, {name: q.grad for name, q in double.named_parameters()}, 1e-5)
+                self.assertAlmostEqual(net.step(x, y, weights=weights), got, places=6)
+                for wrong in torch.ones(3), torch.ones(4, 1):
+                    with self.assertRaisesRegex(ValueError, r"the weights are .*, expected \(4,\)"):
+                        net.step(x, y, weights=wrong)
+                net.close()
+        with self.assertRaisesRegex(clprune.Error, "weights go with a loss that has a name"):
+            clprune.Net(rows, cases[0][1], loss=F.l1_loss).step(cases[0][1], torch.rand(4, 7), weights=weights)
+
     def test_learnt_queries(self):
         """Attention of rows that are parameters, as in DETR, in both orders."""
         class Detr(nn.Module):

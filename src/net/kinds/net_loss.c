@@ -134,14 +134,15 @@ static clprune_mat log_p_of(const clprune_net *net, size_t batch)
         net->body.log_p, 0, batch * net->graph.values[net->graph.output].shape.rows);
 }
 
-static clprune__label_terms terms_of(const clprune_net_data *data)
+static clprune__label_terms terms_of(const clprune_net *net, const clprune_net_data *data)
 {
-    return (clprune__label_terms){data->other_labels, data->shares, data->class_weights};
+    return (clprune__label_terms){data->other_labels, data->shares, data->class_weights,
+        data->weights, net->graph.values[net->graph.output].shape.rows, 0};
 }
 
 static clprune__element_weights weights_of(const clprune_net_data *data)
 {
-    return (clprune__element_weights){data->class_weights, data->positive_weights};
+    return (clprune__element_weights){data->class_weights, data->positive_weights, data->weights};
 }
 
 /* The value or the gradient of the logits' bias, if they have one. */
@@ -161,7 +162,7 @@ static clprune_status token_loss(
     const clprune_mat x = clprune__net_output(net, data->batch);
     const bool training = net->at.phase == CLPRUNE__NET_TRAINED;
     const bool trained = net->graph.values[net->graph.output].trained;
-    const clprune__label_terms terms = terms_of(data);
+    const clprune__label_terms terms = terms_of(net, data);
     return clprune__token_head(net->context, data->batch, 0.0f, data->smoothing, scale_of(data),
         net->graph.cap, x, w->value, bias_of(net, false), data->labels, &terms, loss, hit,
         training && trained ? x : CLPRUNE_NO_MAT, training ? w->grad : CLPRUNE_NO_MAT,
@@ -173,7 +174,7 @@ clprune_status clprune__net_loss_forward(
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
-    const clprune__label_terms terms = terms_of(data);
+    const clprune__label_terms terms = terms_of(net, data);
     const clprune__element_weights weights = weights_of(data);
     clprune_mat labels;
     REQUIRE(clprune__is_absent(data->shares) || net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY,
@@ -207,7 +208,7 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
-    const clprune__label_terms terms = terms_of(data);
+    const clprune__label_terms terms = terms_of(net, data);
     const clprune__element_weights weights = weights_of(data);
     if (net->graph.loss == CLPRUNE__NET_CUSTOM_LOSS)
         return clprune__same_mat(data->output_grad, y)

@@ -35,7 +35,7 @@ static clprune_status check_labels(
 static clprune_status take_terms(clprune_context *context, const clprune__label_terms *terms,
     clprune_ints labels, size_t batch, clprune__label_terms *taken, clprune_mat *mat)
 {
-    *taken = terms != NULL ? *terms : (clprune__label_terms){{0}, {0}, {0}};
+    *taken = terms != NULL ? *terms : (clprune__label_terms){.shares = CLPRUNE_NO_MAT};
     *mat = CLPRUNE_NO_MAT;
     if (!clprune__is_absent(taken->shares)) {
         REQUIRE(clprune__is_absent(taken->class_weights), CLPRUNE_INVALID_ARGUMENT,
@@ -112,12 +112,14 @@ clprune_status clprune__cross_entropy_backward(clprune_context *context, float s
     TRY(take_terms(context, terms, labels, batch, &t, &others));
     const bool mixes = !clprune__is_absent(t.shares);
     const bool weighted = !clprune__is_absent(t.class_weights);
-    enum { WEIGHT, LOG_P, LABELS, OTHERS, SHARES, WEIGHTS, DLOGITS, ALL };
+    const bool has_samples = !clprune__is_absent(t.weights);
+    enum { WEIGHT, LOG_P, LABELS, OTHERS, SHARES, WEIGHTS, SAMPLES, DLOGITS, ALL };
     const clprune__operand operands[ALL] = {{"weight", weight, 1, 1, .optional = true},
         {"log_p", log_p, batch, classes}, {"labels", all, 1, batch},
         {"other labels", others, 1, batch, .optional = true},
         {"shares", t.shares, batch, 1, .optional = true},
         {"class_weights", t.class_weights, 1, classes, .optional = true},
+        {"weights", t.weights, t.weights.rows, 1, .optional = true},
         {"dlogits", dlogits, batch, classes, .in_place = 1u << LOG_P}};
     TRY(clprune__check_operands(context, operands, DLOGITS, ALL));
     const clprune__rowwise plan = plan_rows(context, batch, classes, weighted);
@@ -126,7 +128,9 @@ clprune_status clprune__cross_entropy_backward(clprune_context *context, float s
     ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes), scale);
     clprune__arg_uint(&launch, has_weight);
     clprune__arg_uint(&launch, mixes);
-    ARG_MATS(&launch, has_weight ? weight : clprune__untouched(log_p), log_p);
+    ARG_ULONGS(&launch, has_samples ? t.sample_rows : 0, t.first_row);
+    ARG_MATS(&launch, has_weight ? weight : clprune__untouched(log_p),
+        has_samples ? t.weights : clprune__untouched(log_p), log_p);
     clprune__arg_ints(&launch, labels);
     clprune__arg_ints(&launch, t.others);
     ARG_MATS(&launch, mixes ? t.shares : log_p, dlogits);

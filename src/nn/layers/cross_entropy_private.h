@@ -13,6 +13,11 @@ typedef struct clprune__label_terms {
     clprune_ints others;
     clprune_mat shares;
     clprune_mat class_weights; /* 1 x classes, or CLPRUNE_NO_MAT; not with shares */
+    /* Or CLPRUNE_NO_MAT: samples x 1, of sample_rows rows each; the first row of the call is row
+     * first_row of all. Gradients of a row are times its sample's weight; losses of rows are not.
+     */
+    clprune_mat weights;
+    size_t sample_rows, first_row;
 } clprune__label_terms;
 
 /* As clprune_cross_entropy_forward and _backward, with q[k] = class weight k * q[k] and the

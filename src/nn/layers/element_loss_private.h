@@ -4,12 +4,12 @@
 
 #include "clprune/element_loss.h"
 
-/* 1 x d each, or CLPRUNE_NO_MAT. The loss and the gradient of an element are times the weight of
- * its column. positives, of CLPRUNE_LOSS_BINARY alone, with p that of the column: an element's loss
- * is (1 - t) y + (1 + (p - 1) t) (max(-y, 0) + log(1 + exp(-|y|))), so that of targets of 1 is
- * times p. */
+/* Each may be CLPRUNE_NO_MAT. columns, positives: 1 x d; samples: batch x 1. The loss and the
+ * gradient of an element are times the weight of its column and of its sample. positives, of
+ * CLPRUNE_LOSS_BINARY alone, with p that of the column: an element's loss is (1 - t) y + (1 + (p -
+ * 1) t) (max(-y, 0) + log(1 + exp(-|y|))), so that of targets of 1 is times p. */
 typedef struct clprune__element_weights {
-    clprune_mat columns, positives;
+    clprune_mat columns, positives, samples;
 } clprune__element_weights;
 
 /* As clprune_element_loss_forward and _backward. weights NULL: none. */

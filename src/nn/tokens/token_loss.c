@@ -52,23 +52,29 @@ static clprune_status find_weight(clprune_context *context, size_t batch, size_t
     return clprune__rowwise_end(&launch, &plan, NULL);
 }
 
-/* The weights of `classes` classes, or none. */
-static clprune_status take_class_weights(clprune_context *context,
-    const clprune__label_terms *terms, size_t classes, clprune_mat *weights)
+/* The terms of a call, checked but for second labels. */
+static clprune_status take_terms(clprune_context *context, const clprune__label_terms *terms,
+    size_t batch, size_t classes, clprune__label_terms *taken)
 {
-    *weights = terms != NULL ? terms->class_weights : CLPRUNE_NO_MAT;
-    return clprune__is_absent(*weights)
-               ? CLPRUNE_SUCCESS
-               : clprune__check_mat(context, "class_weights", *weights, 1, classes);
+    *taken = terms != NULL ? *terms : (clprune__label_terms){.shares = CLPRUNE_NO_MAT};
+    if (!clprune__is_absent(taken->class_weights))
+        TRY(clprune__check_mat(context, "class_weights", taken->class_weights, 1, classes));
+    if (!clprune__is_absent(taken->weights))
+        TRY(clprune__check_mat(context, "weights", taken->weights, batch, 1));
+    return CLPRUNE_SUCCESS;
 }
 
-/* y = weight * the sums of the rows of x. */
-static clprune_status sum_samples(
-    clprune_context *context, clprune_mat weight, clprune_mat x, clprune_mat y, cl_event *event)
+/* y = weight * the sums of the rows of x, with weights of samples times these. */
+static clprune_status sum_samples(clprune_context *context, clprune_mat weight, clprune_mat weights,
+    clprune_mat x, clprune_mat y, cl_event *event)
 {
+    const bool has_samples = !clprune__is_absent(weights);
     const clprune__rowwise plan = clprune__team_plan(context, x.rows, x.cols);
-    const clprune_mat mats[] = {weight, x, y};
-    return clprune__rowwise_run(context, &token_loss_sums_kernel, &plan, 3, mats, event);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &token_loss_sums_kernel, &plan, &launch));
+    clprune__arg_uint(&launch, has_samples);
+    ARG_MATS(&launch, weight, has_samples ? weights : clprune__untouched(x), x, y);
+    return clprune__rowwise_end(&launch, &plan, event);
 }
 
 /* Losses and hits of all rows, in scratch; the same as batch x rows matrices. */
@@ -92,12 +98,11 @@ static clprune_status take_losses(
 }
 
 static clprune_status sum_losses(clprune_context *context, const row_losses *l, clprune_mat weight,
-    clprune_mat loss, clprune_mat hit, cl_event *event)
+    clprune_mat weights, clprune_mat loss, clprune_mat hit, cl_event *event)
 {
-    const bool has_hit = !clprune__is_absent(hit);
-    if (has_hit)
-        TRY(sum_samples(context, weight, l->sample_hit, hit, NULL));
-    return sum_samples(context, weight, l->sample_loss, loss, event);
+    if (!clprune__is_absent(hit))
+        TRY(sum_samples(context, weight, CLPRUNE_NO_MAT, l->sample_hit, hit, NULL));
+    return sum_samples(context, weight, weights, l->sample_loss, loss, event);
 }
 
 /* Checks that `rows` are those of `batch` samples, and their labels; *mat: these, as a row. */
@@ -122,24 +127,25 @@ clprune_status clprune__token_loss_forward(clprune_context *context, size_t batc
 {
     SCRATCH_SCOPE(context);
     const size_t rows = logits.rows, classes = logits.cols;
-    clprune_mat all, class_weights;
+    clprune_mat all;
+    clprune__label_terms t;
     row_losses l;
     TRY(check_smoothing(context, smoothing));
     TRY(check_rows(context, batch, rows, labels, &all));
-    TRY(take_class_weights(context, terms, classes, &class_weights));
+    TRY(take_terms(context, terms, batch, classes, &t));
     enum { LOGITS, LABELS, LOG_P, WEIGHT, LOSS, HIT, ALL };
     const clprune__operand operands[ALL] = {{"logits", logits, rows, classes},
         {"labels", all, 1, rows}, {"log_p", log_p, rows, classes, .in_place = 1u << LOGITS},
         {"weight", weight, 1, 1}, {"loss", loss, batch, 1},
         {"hit", hit, batch, 1, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOG_P, ALL));
-    TRY(find_weight(context, batch, rows, labels, class_weights, weight));
+    TRY(find_weight(context, batch, rows, labels, t.class_weights, weight));
     if (batch == 0)
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, !clprune__is_absent(hit), &l));
     TRY(clprune__cross_entropy_forward(
         context, smoothing, logits, labels, terms, log_p, l.loss, l.hit, NULL));
-    return sum_losses(context, &l, weight, loss, hit, event);
+    return sum_losses(context, &l, weight, t.weights, loss, hit, event);
 }
 
 clprune_status clprune_token_loss_forward(clprune_context *context, size_t batch, float smoothing,
@@ -218,11 +224,13 @@ static clprune_status run_losses(
 {
     const clprune_ints labels = {h->labels.buffer, h->labels.offset + first};
     const clprune_mat hit = h->losses->hit;
-    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, h->terms, z,
+    clprune__label_terms terms = *h->terms;
+    terms.first_row = first;
+    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, &terms, z,
         clprune_mat_rows(h->losses->loss, first, z.rows),
         clprune__is_absent(hit) ? hit : clprune_mat_rows(hit, first, z.rows), NULL));
     return grads ? clprune__cross_entropy_backward(
-                       context, h->smoothing, h->scale, h->weight, z, labels, h->terms, z, NULL)
+                       context, h->smoothing, h->scale, h->weight, z, labels, &terms, z, NULL)
                  : CLPRUNE_SUCCESS;
 }
 
@@ -291,10 +299,11 @@ clprune_status clprune__token_head(clprune_context *context, size_t batch, float
     SCRATCH_SCOPE(context);
     const size_t rows = x.rows, cols = x.cols, vocabulary = w.rows;
     const bool has_hit = !clprune__is_absent(hit);
-    clprune_mat all, z, class_weights;
+    clprune_mat all, z;
+    clprune__label_terms t;
     row_losses l;
     TRY(check_smoothing(context, smoothing));
-    TRY(take_class_weights(context, terms, vocabulary, &class_weights));
+    TRY(take_terms(context, terms, batch, vocabulary, &t));
     REQUIRE(cap >= 0 && isfinite(cap), CLPRUNE_INVALID_ARGUMENT,
         "cap is %g, expected 0 or a finite number above", (double)cap);
     TRY(check_rows(context, batch, rows, labels, &all));
@@ -307,7 +316,7 @@ clprune_status clprune__token_head(clprune_context *context, size_t batch, float
         {"dw", dw, vocabulary, cols, .optional = true},
         {"db", db, 1, vocabulary, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOSS, ALL));
-    head h = {beta, smoothing, scale, cap, x, w, b, {0}, dx, dw, db, {0}, labels, terms, &l};
+    head h = {beta, smoothing, scale, cap, x, w, b, {0}, dx, dw, db, {0}, labels, &t, &l};
     if (rows == 0 && !clprune__is_absent(dw))
         TRY(clprune__scale(context, beta, dw, NULL));
     if (rows == 0 && !clprune__is_absent(db))
@@ -316,7 +325,7 @@ clprune_status clprune__token_head(clprune_context *context, size_t batch, float
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, has_hit, &l));
     TRY(clprune__scratch_mat(context, 1, 1, &h.weight));
-    TRY(find_weight(context, batch, rows, labels, class_weights, h.weight));
+    TRY(find_weight(context, batch, rows, labels, t.class_weights, h.weight));
     const size_t most = rows_at_once(context, rows, vocabulary);
     TRY(clprune__scratch_mat(context, most, vocabulary, &z));
     if (cap != 0)
@@ -324,5 +333,5 @@ clprune_status clprune__token_head(clprune_context *context, size_t batch, float
             context, (most + HEAD_PARTS - 1) / HEAD_PARTS, vocabulary, &h.kept));
     for (size_t first = 0; first < rows; first += most)
         TRY(run_rows(context, &h, first, clprune_mat_rows(z, 0, clprune__min(most, rows - first))));
-    return sum_losses(context, &l, h.weight, loss, hit, event);
+    return sum_losses(context, &l, h.weight, t.weights, loss, hit, event);
 }
