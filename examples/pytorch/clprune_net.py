@@ -104,7 +104,8 @@ _Data = _structure(
     "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=_Ints, smoothing=c_float,
     targets=_Mat, add=c_bool, scale=c_float, tokens=_Ints, lengths=_Ints,
     output_grad=_Mat, event=c_void_p, first=c_size_t, other_labels=_Ints, shares=_Mat, starts=_Ints,
-    more=POINTER(_Given), more_count=c_size_t, rows_grad=_Mat, weights=_Mat, class_weights=_Mat, positive_weights=_Mat, reserved=c_uint64 * 2)
+    more=POINTER(_Given), more_count=c_size_t, rows_grad=_Mat, weights=_Mat, class_weights=_Mat,
+    positive_weights=_Mat, reserved=c_uint64 * 2)
 _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
                      reserved=c_uint64 * 2)
 _Optimizer = _structure(
@@ -130,8 +131,9 @@ _Write = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 _Ready = ctypes.CFUNCTYPE(c_int, c_void_p, _Mat)
 
 _LOSSES = {"cross_entropy": "net_cross_entropy", "mse": "net_mean_squared_error", "smooth_l1": "net_smooth_l1",
-           "bce": "net_binary_cross_entropy", None: "net_custom_loss"}
-_OF_ELEMENTS = ("mse", "smooth_l1", "bce")  # with targets of the output's shape
+           "bce": "net_binary_cross_entropy", "soft_cross_entropy": "net_cross_entropy", None: "net_custom_loss"}
+_WITH_TARGETS = ("mse", "smooth_l1", "bce", "soft_cross_entropy")  # of the output's shape
+_OF_CLASSES = ("cross_entropy", "soft_cross_entropy")
 
 _FUNCTIONS_OF_NETS = {
     "context_create_dry": ("status", [POINTER(_Device), POINTER(_Options), POINTER(c_void_p)]),
@@ -297,7 +299,7 @@ class _Run:
         self.loss = self._room("loss", batch, 1)
         self.sample_weights = self._room("weights", batch, 1) if self.settings.loss is not None else None
         self.weighted = False  # the next pass
-        if self.settings.loss in _OF_ELEMENTS:
+        if self.settings.loss in _WITH_TARGETS:
             cols = out.size(out.axes[0]) if flat else out.sizes["C"]
             self.y = self._room("y", batch * self.out_rows, cols)
         elif self.settings.loss is not None:
@@ -447,12 +449,13 @@ class _Run:
             setattr(data, field, mat)
         if self.weighted:
             data.weights = _first_rows(self.sample_weights, batch)
-        if self.settings.loss in _OF_ELEMENTS:
+        data.smoothing = self.settings.smoothing if self.settings.loss in _OF_CLASSES else 0
+        if self.settings.loss in _WITH_TARGETS:
             data.targets = _first_rows(self.y, batch * self.out_rows)
         elif self.settings.loss is None:  # written in the output's place
             data.output_grad = self.output(batch)
         else:
-            data.labels.buffer, data.smoothing = self.y.buffer, self.settings.smoothing
+            data.labels.buffer = self.y.buffer
         return data
 
     def forward(self, batch: int, training: bool) -> None:
@@ -731,8 +734,9 @@ class Net:
                last one that matches wins
     loss       "cross_entropy" of (N, classes), (N, T, classes) or (N, classes, H, W), of whose labels, an
                integer for each row, those of -100 do not count; or with targets of the output's shape "mse",
-               "smooth_l1" or "bce", of logits; or a function of PyTorch of the output and
-               y, such as F.l1_loss, that returns one number; None for `forward` and `backward` alone
+               "smooth_l1" or "bce", of logits, or "soft_cross_entropy", of probabilities, also of a teacher; or a
+               function of PyTorch of the output and y, such as F.l1_loss, that returns one number; None for
+               `forward` and `backward` alone
     smoothing  of labels, for the cross-entropy
     class_weight, pos_weight  as weight of PyTorch's CrossEntropyLoss, (classes,), and weight and pos_weight of its
                BCEWithLogitsLoss, of which all but the features' axis is 1 or absent; the former also for "mse" and "smooth_l1"
@@ -805,7 +809,7 @@ class Net:
         if isinstance(loss, str) and program.outputs is not None:
             raise Error(f"the model returns several tensors, which have no {loss}; expected a function of them as loss, or None")
         few = Batch(tuple(x[:2] for x in given.inputs), None if given.mask is None else given.mask[:2])
-        if loss == "cross_entropy" and "C" not in program.output.axes:
+        if loss in _OF_CLASSES and "C" not in program.output.axes:
             raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
                         "the cross-entropy")
         how = dict(keep=keep, bits=bits, extra_work=extra_work, store=store, rules=tuple(rules), loss=loss,
@@ -1119,7 +1123,7 @@ class Net:
         first = self._run.inputs[0]
         lengths = None if mask is None else lengths_of(mask, x)
         rows = mask is not None and "T" in self._program.output.axes
-        apart = mask is not None and not self._program.padding_counts and not (rows and self._how["loss"] in _OF_ELEMENTS)
+        apart = mask is not None and not self._program.padding_counts and not (rows and self._how["loss"] in _WITH_TARGETS)
         self._short = 0
         if apart and first.tokens and x.dim() == 2 and x.shape[1] < first.rows:  # more padding, with any token
             self._short = first.rows - x.shape[1]
@@ -1149,7 +1153,7 @@ class Net:
 
     def _write_target(self, batch: int, y: Tensor) -> None:
         run, out = self._run, self._program.output
-        if run.settings.loss in _OF_ELEMENTS:
+        if run.settings.loss in _WITH_TARGETS:
             if tuple(y.shape) != (batch, *out.shape):
                 raise ValueError(f"the target is {tuple(y.shape)}, expected {(batch, *out.shape)}")
             self._write_mat(_first_rows(run.y, batch * run.out_rows), _to_stored(y, out))
@@ -1455,20 +1459,21 @@ def _listed(weights: Optional[Tensor]) -> Any:
 
 def _row_of(name: str, weights: Tensor, out: Value, loss: Optional[str]) -> Tensor:
     """Weights of a loss as the net takes them: of classes, or of the columns of what it stores."""
-    shape = (out.sizes["C"],) if loss == "cross_entropy" else out.shape
+    of_classes = loss in _OF_CLASSES
+    shape = (out.sizes["C"],) if of_classes else out.shape
     try:
         rows = weights.expand(shape)
     except RuntimeError:
         rows = None
-    if loss == "cross_entropy" and weights.shape != shape:
+    if of_classes and weights.shape != shape:
         rows = None
-    if rows is not None and loss != "cross_entropy":
+    if rows is not None and not of_classes:
         cols = out.size(out.axes[0]) if len(out.axes) == 1 else out.sizes["C"]
         rows = _to_stored(rows[None], out).reshape(-1, cols)
         rows = rows[0] if bool((rows == rows[0]).all()) else None
     if rows is None:
         raise ValueError(f"{name} is {tuple(weights.shape)}, expected {tuple(shape)}" + (
-            "" if loss == "cross_entropy" else ", or what has as many axes, and one number for each feature"))
+            "" if of_classes else ", or what has as many axes, and one number for each feature"))
     return rows.contiguous()
 
 

@@ -641,7 +641,9 @@ typedef struct clprune_net_data {
     clprune_ints labels; /* batch * rows, for the cross-entropy, or CLPRUNE_IGNORED: the rows of its
                       logits, or of clprune_net_token_loss' x */
     float smoothing;     /* of labels, in [0, 1) */
-    clprune_mat targets; /* for a loss of elements: shaped as the output */
+    clprune_mat targets; /* for a loss of elements: shaped as the output. For the cross-entropy, in
+                            place of labels: probabilities of the classes, also of a teacher, as
+                            the targets of PyTorch's cross_entropy; without hits and shares */
     bool add;            /* gradients are added to those of the pass before, if desc.adds */
     float scale;         /* gradients are those of scale * the sum of the losses; 0: 1 / batch;
                             finite, may be negative. For the mean over several passes (add): 1 /

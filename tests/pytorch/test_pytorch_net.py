@@ -1865,6 +1865,42 @@ class Values(Case):
         with self.assertRaisesRegex(clprune.Error, "weights go with a loss that has a name"):
             clprune.Net(rows, cases[0][1], loss=F.l1_loss).step(cases[0][1], torch.rand(4, 7), weights=weights)
 
+    def test_soft_targets(self):
+        """Probabilities in place of labels: of F.cross_entropy, and of KL with a teacher, whose gradient is the same."""
+        words = nn.Sequential(nn.Embedding(30, 8), nn.Linear(8, 7))
+        rows = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 7))
+        pixels = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 7, 1))
+        samples = torch.tensor([0.5, 2.0])
+        for i, (model, x, smoothing, weight, by) in enumerate([
+                (rows, torch.randn(2, 8), 0.0, None, None), (rows, torch.randn(2, 8), 0.1, torch.rand(7), samples),
+                (words, torch.randint(30, (2, 5)), 0.2, None, None),
+                (pixels, torch.randn(2, 3, 6, 6), 0.0, torch.rand(7), samples)]):
+            with self.subTest(case=i):
+                teacher, y = copy.deepcopy(model), None
+                with torch.no_grad():
+                    for p in teacher.parameters():
+                        p.add_(torch.randn_like(p))
+                    axis = 1 if i == 3 else -1
+                    y = teacher(x).softmax(axis)
+                net = clprune.Net(model, x, keep="exact", loss="soft_cross_entropy", smoothing=smoothing, class_weight=weight)
+                double = copy.deepcopy(model).double().train()
+                got, grads = net.gradients(x, y, by)
+                out = double(x.double() if x.is_floating_point() else x)
+                losses = F.cross_entropy(out.movedim(axis, 1), y.double().movedim(axis, 1), reduction="none",
+                                         label_smoothing=smoothing, weight=None if weight is None else weight.double())
+                losses = losses.reshape(2, -1).mean(1)
+                want = (losses if by is None else losses * by).mean()
+                want.backward(retain_graph=True)
+                self.assertLess(abs(got / want.item() - 1), 1e-6)
+                self.assert_grads(grads, {name: q.grad for name, q in double.named_parameters()}, 1e-5)
+                if i == 0:
+                    double.zero_grad()
+                    F.kl_div(out.log_softmax(-1), y.double(), reduction="batchmean").backward()
+                    self.assert_grads(grads, {name: q.grad for name, q in double.named_parameters()}, 1e-5)
+                with self.assertRaisesRegex(ValueError, "the target is"):
+                    net.step(x, y[..., 1:])
+                net.close()
+
     def test_learnt_queries(self):
         """Attention of rows that are parameters, as in DETR, in both orders."""
         class Detr(nn.Module):

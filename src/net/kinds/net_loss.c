@@ -7,7 +7,7 @@
 #include "net/build/append.h"
 #include "net/net_private.h"
 #include "nn/layers/biased_product.h"
-#include "nn/layers/element_loss_private.h"
+#include "nn/layers/loss_private.h"
 #include "nn/tokens/token_loss_private.h"
 #include "runtime/context/check.h"
 
@@ -134,10 +134,17 @@ static clprune_mat log_p_of(const clprune_net *net, size_t batch)
         net->body.log_p, 0, batch * net->graph.values[net->graph.output].shape.rows);
 }
 
+/* Whether a cross-entropy has probabilities in place of labels. */
+static bool is_soft(const clprune_net *net, const clprune_net_data *data)
+{
+    return net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY && !clprune__is_absent(data->targets);
+}
+
 static clprune__label_terms terms_of(const clprune_net *net, const clprune_net_data *data)
 {
     return (clprune__label_terms){data->other_labels, data->shares, data->class_weights,
-        data->weights, net->graph.values[net->graph.output].shape.rows, 0};
+        is_soft(net, data) ? data->targets : CLPRUNE_NO_MAT, data->weights,
+        net->graph.values[net->graph.output].shape.rows, 0};
 }
 
 static clprune__element_weights weights_of(const clprune_net_data *data)
@@ -183,10 +190,15 @@ clprune_status clprune__net_loss_forward(
     REQUIRE(net->graph.loss != CLPRUNE__NET_CUSTOM_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "the loss is the caller's (clprune_net_custom_loss); call clprune_net_backward with "
         "data.output_grad");
-    if (net->graph.loss == CLPRUNE__NET_ELEMENT_LOSS)
+    const bool soft = is_soft(net, data);
+    if (net->graph.loss == CLPRUNE__NET_ELEMENT_LOSS || soft)
         TRY(clprune__check_mat(context, "data.targets", data->targets, y.rows, y.cols));
     else
         TRY(clprune__check_ints(context, "data.labels", data->labels, y.rows, &labels));
+    REQUIRE(!soft || data->labels.buffer == NULL, CLPRUNE_INVALID_ARGUMENT,
+        "data.labels and data.targets are given, but a cross-entropy has either");
+    REQUIRE(clprune__is_absent(hit) || (net->graph.loss != CLPRUNE__NET_ELEMENT_LOSS && !soft),
+        CLPRUNE_INVALID_ARGUMENT, "hit is given, but a loss with targets has none");
     REQUIRE(
         net->graph.loss == CLPRUNE__NET_ELEMENT_LOSS || clprune__is_absent(data->positive_weights),
         CLPRUNE_INVALID_ARGUMENT,
@@ -196,8 +208,6 @@ clprune_status clprune__net_loss_forward(
     if (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY)
         return clprune__token_loss_forward(context, data->batch, data->smoothing, y, data->labels,
             &terms, log_p_of(net, data->batch), net->body.row_weight, loss, hit, NULL);
-    REQUIRE(clprune__is_absent(hit), CLPRUNE_INVALID_ARGUMENT,
-        "hit is given, but a loss with targets has none");
     return clprune__element_loss_forward(
         context, &net->graph.element, &weights, data->batch, y, data->targets, loss, NULL);
 }

@@ -1,4 +1,4 @@
-#include "nn/layers/element_loss_private.h"
+#include "nn/layers/loss_private.h"
 
 #include <math.h>
 

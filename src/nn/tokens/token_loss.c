@@ -30,10 +30,14 @@ static const clprune__kernel_def cap_backward_kernel = {
 #define HEAD_PARTS    8 /* of these rows, with a cap */
 
 /* weight = batch / count of the labels that are not ignored, or / the sum of their classes'
- * weights. One group, of few work-items. */
+ * weights; with targets batch / rows. One group, of few work-items. */
 static clprune_status find_weight(clprune_context *context, size_t batch, size_t rows,
-    clprune_ints labels, clprune_mat class_weights, clprune_mat weight)
+    clprune_ints labels, const clprune__label_terms *terms, clprune_mat weight)
 {
+    const clprune_mat class_weights = terms->class_weights;
+    if (!clprune__is_absent(terms->targets))
+        return clprune__mat_fill(
+            context, rows > 0 ? (float)((double)batch / (double)rows) : 0, weight, NULL);
     const bool weighted = !clprune__is_absent(class_weights);
     clprune__rowwise plan = clprune__team_plan(context, 1, 1);
     plan.global = plan.local;
@@ -105,13 +109,15 @@ static clprune_status sum_losses(clprune_context *context, const row_losses *l, 
     return sum_samples(context, weight, weights, l->sample_loss, loss, event);
 }
 
-/* Checks that `rows` are those of `batch` samples, and their labels; *mat: these, as a row. */
-static clprune_status check_rows(
-    clprune_context *context, size_t batch, size_t rows, clprune_ints labels, clprune_mat *mat)
+/* Checks that `rows` are those of `batch` samples, and their labels, unless they have targets;
+ * *mat: these, as a row. */
+static clprune_status check_rows(clprune_context *context, size_t batch, size_t rows, bool soft,
+    clprune_ints labels, clprune_mat *mat)
 {
     REQUIRE(batch > 0 ? rows % batch == 0 : rows == 0, CLPRUNE_INVALID_SIZE,
         "%zu rows are no multiple of the batch, %zu", rows, batch);
-    return clprune__check_ints(context, "labels", labels, rows, mat);
+    *mat = CLPRUNE_NO_MAT;
+    return soft ? CLPRUNE_SUCCESS : clprune__check_ints(context, "labels", labels, rows, mat);
 }
 
 static clprune_status check_smoothing(clprune_context *context, float smoothing)
@@ -131,15 +137,16 @@ clprune_status clprune__token_loss_forward(clprune_context *context, size_t batc
     clprune__label_terms t;
     row_losses l;
     TRY(check_smoothing(context, smoothing));
-    TRY(check_rows(context, batch, rows, labels, &all));
     TRY(take_terms(context, terms, batch, classes, &t));
+    const bool soft = !clprune__is_absent(t.targets);
+    TRY(check_rows(context, batch, rows, soft, labels, &all));
     enum { LOGITS, LABELS, LOG_P, WEIGHT, LOSS, HIT, ALL };
     const clprune__operand operands[ALL] = {{"logits", logits, rows, classes},
-        {"labels", all, 1, rows}, {"log_p", log_p, rows, classes, .in_place = 1u << LOGITS},
-        {"weight", weight, 1, 1}, {"loss", loss, batch, 1},
-        {"hit", hit, batch, 1, .optional = true}};
+        {"labels", all, 1, rows, .optional = soft},
+        {"log_p", log_p, rows, classes, .in_place = 1u << LOGITS}, {"weight", weight, 1, 1},
+        {"loss", loss, batch, 1}, {"hit", hit, batch, 1, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOG_P, ALL));
-    TRY(find_weight(context, batch, rows, labels, t.class_weights, weight));
+    TRY(find_weight(context, batch, rows, labels, &t, weight));
     if (batch == 0)
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, !clprune__is_absent(hit), &l));
@@ -306,7 +313,7 @@ clprune_status clprune__token_head(clprune_context *context, size_t batch, float
     TRY(take_terms(context, terms, batch, vocabulary, &t));
     REQUIRE(cap >= 0 && isfinite(cap), CLPRUNE_INVALID_ARGUMENT,
         "cap is %g, expected 0 or a finite number above", (double)cap);
-    TRY(check_rows(context, batch, rows, labels, &all));
+    TRY(check_rows(context, batch, rows, false, labels, &all));
     enum { X, W, B, LABELS, LOSS, HIT, DX, DW, DB, ALL };
     const clprune__operand operands[ALL] = {{"x", x, rows, cols},
         {"w", w, vocabulary, cols, .bf16 = true, .codes = true},
@@ -325,7 +332,7 @@ clprune_status clprune__token_head(clprune_context *context, size_t batch, float
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, has_hit, &l));
     TRY(clprune__scratch_mat(context, 1, 1, &h.weight));
-    TRY(find_weight(context, batch, rows, labels, t.class_weights, h.weight));
+    TRY(find_weight(context, batch, rows, labels, &t, h.weight));
     const size_t most = rows_at_once(context, rows, vocabulary);
     TRY(clprune__scratch_mat(context, most, vocabulary, &z));
     if (cap != 0)

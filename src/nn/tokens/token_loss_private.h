@@ -2,11 +2,11 @@
 #ifndef CLPRUNE_NN_TOKEN_LOSS_PRIVATE_H
 #define CLPRUNE_NN_TOKEN_LOSS_PRIVATE_H
 
-#include "nn/layers/cross_entropy_private.h"
+#include "nn/layers/loss_private.h"
 
 /* As clprune_token_loss_forward, _backward and clprune_token_head, with weight = batch / the sum of
  * the class weights of the labels in range; the losses of samples are times their weights. terms
- * NULL: zeros; a head takes no second labels and sets first_row. */
+ * NULL: zeros; a head takes neither second labels nor targets, and sets first_row. */
 clprune_status clprune__token_loss_forward(clprune_context *context, size_t batch, float smoothing,
     clprune_mat logits, clprune_ints labels, const clprune__label_terms *terms, clprune_mat log_p,
     clprune_mat weight, clprune_mat loss, clprune_mat hit, cl_event *event);
