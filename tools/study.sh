@@ -128,7 +128,7 @@ set_own() {
 # --export, --adapters, --memory-report, --tensorboard, --quiet.
 comparable() {
     local line path
-    grep -vE '^--(be|da|de|sk|ch|ex|ad|memory-r|ten|q)[a-z-]*([ =]|$)' |
+    grep -vE '^--(bes|da|de|sk|ch|ex|ad|memory-r|ten|q)[a-z-]*([ =]|$)' |
         while IFS= read -r line; do
             case $line in --imp*[\ =]* | --k*[\ =]*) # any beginning of --import and --keep-file
                 path=${line#*[ =]}

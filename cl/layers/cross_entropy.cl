@@ -5,7 +5,13 @@
  *                hit[n]      = 1 where each lower class has a smaller and each higher class no
  *                              larger logit than the label, else 0; so 0 with any NaN
  *     backward   dlogits[n][k] = s * (exp(log_p[n][k]) - off - (k = label ? on : 0))
- *     with       on = 1 - smoothing, off = smoothing / K, s = scale, or scale * weight[0][0] with has_weight
+ *     with       on = 1 - smoothing, off = smoothing / K, s = scale, or scale * weight[0][0] with has_weight; with sample_rows
+ *                above 0 also times samples[(first + n) / sample_rows]
+ *
+ * With WEIGHTS the target of class k, here on * [k = label] + off, is times weights[0][k], and exp(log_p[n][k]) is times the
+ * sum of the row's targets.
+ *
+ * With SOFT targets[n][k] takes the place of [k = label], there is no hit, and exp(log_p[n][k]) is times the sum, too.
  *
  * With has_other a row has two labels, `label` with share = shares[n] of 1 and `other` with the rest: on * log_p[n][label]
  * becomes on * (share * log_p[n][label] + (1 - share) * log_p[n][other]), and [k = label] likewise. A share of 1 or 0 takes one
@@ -21,6 +27,23 @@
 #endif
 
 #define IGNORED -100 /* CLPRUNE_IGNORED */
+
+#ifdef SOFT
+#define LABELS_IN    MAT_IN(targets)
+#define TARGET(n, c) fma((vec)(on), GET(targets, n, c), (vec)(off))
+#else
+#define LABELS_IN    REGION_IN(int, labels), REGION_IN(int, others), MAT_IN(shares)
+#define TARGET(n, c) target_of(on, off, share, label_lane(label, c), label_lane(other, c))
+#endif
+#ifdef WEIGHTS
+#define WEIGHTS_IN       , MAT_IN(weights)
+#define WEIGHED(q, c)    ((q) * GET(weights, 0, c))
+#define WEIGHT_OF(label) AT(weights, 0, label)
+#else
+#define WEIGHTS_IN
+#define WEIGHED(q, c)    (q)
+#define WEIGHT_OF(label) 1.0f
+#endif
 
 /* The lane of the label in the vector of classes from c on; -1 if the label is below, VW if above. */
 static inline int label_lane(const int label, const ulong c)
@@ -40,11 +63,15 @@ static inline vec count_above(const vec logits, const float label_logit, const i
 }
 
 KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const float off,
-    const uint has_hit, const uint has_other, MAT_IN(logits), REGION_IN(int, labels),
-    REGION_IN(int, others), MAT_IN(shares), MAT_OUT(log_p), MAT_OUT(loss), MAT_OUT(hit))
+    const uint has_hit, const uint has_other, MAT_IN(logits), LABELS_IN, MAT_OUT(log_p),
+    MAT_OUT(loss), MAT_OUT(hit) WEIGHTS_IN)
 {
     local float part[LOCAL];
     FOR_TEAM_ROWS(n) {
+#ifdef SOFT
+        const int label = -1;
+        const float label_logit = NAN;
+#else
         const int label = n < last_row ? labels[labels_offset + n] : -1;
         const int other = has_other && n < last_row ? others[others_offset + n] : label;
         const bool legal = label >= 0 && (ulong)label < cols && other >= 0 && (ulong)other < cols;
@@ -55,6 +82,7 @@ KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const floa
             target_logit = share > 0
                 ? fma(share, label_logit, (1 - share) * AT(logits, n, other))
                 : AT(logits, n, other);
+#endif
 
         vec most = -INFINITY, above = 0;
         FOR_TEAM_VECTORS(n, c) {
@@ -83,41 +111,78 @@ KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const floa
         FOR_TEAM_VECTORS(n, c) {
             const vec value = GET(logits, n, c) - max_n - log_mass;
             PUT(value, log_p, n, c);
-            own_sum += off * keep_part(value, cols - c);
+#ifdef SOFT
+            const vec q = WEIGHED(TARGET(n, c), c), none = 0;
+            own_sum += keep_part(q == none ? none : q * value, cols - c);
+#else
+            own_sum += WEIGHED(off * keep_part(value, cols - c), c);
+#endif
         }
         const float sum = team_sum(part, SUM(own_sum));
         if (TEAM_LEADS(n)) {
+#ifdef SOFT
+            AT(loss, n, 0) = -sum;
+#else
             const float smooth = off > 0 ? sum : 0; /* 0 * -Inf would be NaN */
-            const float own_loss = -fma(on, target_logit - max_n - log_mass, smooth);
+            const float on_label = on * (legal ? WEIGHT_OF(label) : 1.0f);
+            const float own_loss = -fma(on_label, target_logit - max_n - log_mass, smooth);
             AT(loss, n, 0) = label == IGNORED ? 0 : own_loss;
             if (has_hit)
                 AT(hit, n, 0) = legal && beaten == 0 ? 1 : 0;
+#endif
         }
     }
 }
 
-/* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
- * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1. */
-KERNEL_OF(LOCAL) cross_entropy_backward(ROWWISE_SIZES, const float on, const float off,
-    const float scale, const uint has_weight, const uint has_other, MAT_IN(weight), MAT_IN(log_p),
-    REGION_IN(int, labels), REGION_IN(int, others), MAT_IN(shares), MAT_OUT(dlogits))
+#ifndef SOFT
+/* The target of the classes of a vector, of which those on the lanes are the labels. */
+static inline vec target_of(
+    const float on, const float off, const float share, const int label, const int other)
 {
-    const float row_scale = has_weight ? scale * AT(weight, 0, 0) : scale;
     const ivec k = LANES_OF_VEC;
+    const vec zero = 0;
+    vec q = k == (ivec)(label) ? (vec)(on + off) : (vec)(off);
+    if (share < 1) {
+        q = (vec)(off) + (k == (ivec)(label) ? (vec)(on * share) : zero);
+        q += k == (ivec)(other) ? (vec)(on * (1 - share)) : zero;
+    }
+    return q;
+}
+#endif
+
+/* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
+ * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1 of labels without WEIGHTS. */
+KERNEL_OF(LOCAL) cross_entropy_backward(ROWWISE_SIZES, const float on, const float off,
+    const float scale, const uint has_weight, const uint has_other, const ulong sample_rows,
+    const ulong first, MAT_IN(weight), MAT_IN(samples), MAT_IN(log_p), LABELS_IN,
+    MAT_OUT(dlogits) WEIGHTS_IN)
+{
+#if defined(WEIGHTS) || defined(SOFT)
+    local float part[LOCAL];
+#endif
+    const float all_scale = has_weight ? scale * AT(weight, 0, 0) : scale;
     FOR_TEAM_ROWS(n) {
+#ifdef SOFT
+        const bool legal = true;
+#else
         const int label = n < last_row ? labels[labels_offset + n] : -1;
         const int other = has_other && n < last_row ? others[others_offset + n] : label;
         const bool legal = label >= 0 && (ulong)label < cols && other >= 0 && (ulong)other < cols;
         const float share = has_other && legal ? AT(shares, n, 0) : 1;
+#endif
+        float mass = 1;
+#if defined(WEIGHTS) || defined(SOFT)
+        vec own = 0;
+        FOR_TEAM_VECTORS(n, c)
+            own += keep_part(WEIGHED(TARGET(n, c), c), cols - c);
+        mass = team_sum(part, SUM(own));
+#endif
+        float row_scale = all_scale;
+        if (sample_rows > 0 && n < last_row)
+            row_scale *= AT(samples, (first + n) / sample_rows, 0);
         FOR_TEAM_VECTORS(n, c) {
-            const vec p = exp_sum(GET(log_p, n, c), (vec)(0.0f));
-            const vec zero = 0;
-            vec q = k == (ivec)(label_lane(label, c)) ? (vec)(on + off) : (vec)(off);
-            if (share < 1) {
-                q = (vec)(off) + (k == (ivec)(label_lane(label, c)) ? (vec)(on * share) : zero);
-                q += k == (ivec)(label_lane(other, c)) ? (vec)(on * (1 - share)) : zero;
-            }
-            vec gradient = row_scale * (p - q);
+            const vec p = mass * exp_sum(GET(log_p, n, c), (vec)(0.0f));
+            vec gradient = row_scale * (p - WEIGHED(TARGET(n, c), c));
             if (!legal)
                 gradient = 0;
             PUT(gradient, dlogits, n, c);

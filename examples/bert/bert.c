@@ -29,14 +29,22 @@ const bert_arch bert_archs[] = {
 /* The parts of attention.self.qkv. */
 static const char *const qkv[] = {"query", "key", "value"};
 
-static clprune_net_value add_block(
-    clprune_net *net, const bert_arch *a, clprune_net_value x, bool first_only)
+static clprune_net_value dropped(
+    clprune_net *net, const char *name, clprune_net_value x, float dropout)
 {
-    const clprune_net_attn attn = {.heads = a->heads, .queries = first_only ? 1 : 0};
+    return dropout > 0 ? clprune_net_dropout(net, name, x, dropout) : x;
+}
+
+static clprune_net_value add_block(
+    clprune_net *net, const bert_arch *a, clprune_net_value x, bool first_only, float dropout)
+{
+    const clprune_net_attn attn = {
+        .heads = a->heads, .queries = first_only ? 1 : 0, .rate = dropout};
     const clprune_net_linear_part parts[] = {{qkv[0], a->dim}, {qkv[1], a->dim}, {qkv[2], a->dim}};
     clprune_net_value t = clprune_net_linears(net, "attention.self.qkv", x, parts, 3, true);
     t = clprune_net_attention(net, "attention.self", t, &attn);
     t = clprune_net_linear(net, "attention.output.dense", t, a->dim);
+    t = dropped(net, "attention.output.dropout", t, dropout);
     if (first_only)
         x = clprune_net_row(net, "first", x, 0);
     x = clprune_net_add(net, "attention.output.sum", x, t);
@@ -44,12 +52,13 @@ static clprune_net_value add_block(
     t = clprune_net_linear(net, "intermediate.dense", x, a->hidden);
     t = clprune_net_linear(
         net, "output.dense", clprune_net_gelu(net, "intermediate.act", t), a->dim);
+    t = dropped(net, "output.dropout", t, dropout);
     return clprune_net_layer_norm(
         net, "output.LayerNorm", clprune_net_add(net, "output.sum", x, t));
 }
 
 clprune_net_value bert_encode(
-    const bert_arch *arch, size_t context, bool first_only, clprune_net *net)
+    const bert_arch *arch, size_t context, bool first_only, float dropout, clprune_net *net)
 {
     clprune_net_eps(net, 1e-12f);
     clprune_net_part(net, "bert.embeddings");
@@ -57,12 +66,12 @@ clprune_net_value bert_encode(
     x = clprune_net_embedding(net, "word_embeddings", x, arch->vocabulary, arch->dim);
     x = clprune_net_positions_of(net, "token_type_embeddings.weight", x, 0, 1, TOKEN_TYPES);
     x = clprune_net_positions_of(net, "position_embeddings.weight", x, 0, context, arch->positions);
-    x = clprune_net_layer_norm(net, "LayerNorm", x);
+    x = dropped(net, "dropout", clprune_net_layer_norm(net, "LayerNorm", x), dropout);
     for (size_t i = 0; i < arch->depth; ++i) {
         char part[48];
         (void)snprintf(part, sizeof part, "bert.encoder.layer.%zu", i);
         clprune_net_part(net, part);
-        x = add_block(net, arch, x, first_only && i + 1 == arch->depth);
+        x = add_block(net, arch, x, first_only && i + 1 == arch->depth, dropout);
     }
     clprune_net_part(net, NULL);
     return x;
@@ -71,9 +80,10 @@ clprune_net_value bert_encode(
 static void build(const trainer_sizes *sizes, clprune_net *net)
 {
     const bert_arch *a = &bert_archs[sizes->arch];
-    clprune_net_value x = bert_encode(a, sizes->context, true, net);
+    clprune_net_value x = bert_encode(a, sizes->context, true, sizes->dropout, net);
     x = clprune_net_linear(net, "bert.pooler.dense", x, a->dim);
     x = clprune_net_tanh(net, "bert.pooler.act", x);
+    x = dropped(net, "dropout", x, sizes->dropout);
     clprune_net_cross_entropy(net, clprune_net_linear(net, "classifier", x, sizes->labels));
 }
 

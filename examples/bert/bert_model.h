@@ -11,9 +11,9 @@ typedef struct bert_arch {
 } bert_arch;
 
 /* Adds the layers from tokens to the last hidden states, of all `context` tokens or of the first.
- */
+ * dropout: where transformers has hidden_dropout_prob and attention_probs_dropout_prob. */
 clprune_net_value bert_encode(
-    const bert_arch *arch, size_t context, bool first_only, clprune_net *net);
+    const bert_arch *arch, size_t context, bool first_only, float dropout, clprune_net *net);
 
 extern const bert_arch bert_archs[]; /* in the order of bert_model.archs */
 extern const net_model_parts bert_parts;

@@ -43,7 +43,7 @@ static const gpt_arch *arch_of(const trainer_sizes *sizes)
 
 static void build(const trainer_sizes *sizes, clprune_net *net)
 {
-    gpt_layers_add(net, arch_of(sizes), sizes->context, sizes->classes);
+    gpt_layers_add(net, arch_of(sizes), sizes->context, sizes->classes, sizes->dropout);
 }
 
 static bool ends_with(const char *name, const char *end)

@@ -54,19 +54,26 @@ void gpt_qkv_rows(const gpt_arch *a, size_t rows[3])
     rows[1] = rows[2] = a->kv_heads * head_cols(a);
 }
 
-static clprune_net_value add_gpt2(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+static clprune_net_value dropped(
+    clprune_net *net, const char *name, clprune_net_value x, float dropout)
 {
-    const clprune_net_attn attn = {.heads = a->heads, .causal = true};
+    return dropout > 0 ? clprune_net_dropout(net, name, x, dropout) : x;
+}
+
+static clprune_net_value add_gpt2(
+    clprune_net *net, const gpt_arch *a, clprune_net_value x, float dropout)
+{
+    const clprune_net_attn attn = {.heads = a->heads, .causal = true, .rate = dropout};
     clprune_net_value t = clprune_net_layer_norm(net, "ln_1", x);
     t = clprune_net_linear(net, "attn.c_attn", t, 3 * a->dim);
     t = clprune_net_attention(net, "attn", t, &attn);
     t = clprune_net_linear(net, "attn.c_proj", t, a->dim);
-    x = clprune_net_add(net, "sum1", x, t);
+    x = clprune_net_add(net, "sum1", x, dropped(net, "attn.resid_dropout", t, dropout));
     t = clprune_net_layer_norm(net, "ln_2", x);
     t = clprune_net_linear(net, "mlp.c_fc", t, 4 * a->dim);
     t = clprune_net_gelu_tanh(net, "mlp.act", t);
     t = clprune_net_linear(net, "mlp.c_proj", t, a->dim);
-    return clprune_net_add(net, "sum2", x, t);
+    return clprune_net_add(net, "sum2", x, dropped(net, "mlp.dropout", t, dropout));
 }
 
 /* Several matrices of files as one, or what is one there, too. */
@@ -98,10 +105,10 @@ static clprune_net_value add_rotary(
 }
 
 static clprune_net_value add_llama(
-    clprune_net *net, const gpt_arch *a, clprune_net_value x, const gpt_rotary *by)
+    clprune_net *net, const gpt_arch *a, clprune_net_value x, const gpt_rotary *by, float dropout)
 {
     const clprune_net_attn attn = {
-        .heads = a->heads, .kv_heads = a->kv_heads, .causal = true, .cap = a->cap};
+        .heads = a->heads, .kv_heads = a->kv_heads, .causal = true, .rate = dropout, .cap = a->cap};
     const char *behind = "post_attention_layernorm";
     size_t rows[3];
     gpt_qkv_rows(a, rows);
@@ -117,7 +124,7 @@ static clprune_net_value add_llama(
                     : clprune_net_project(net, "self_attn.o_proj", t, a->dim);
     if (a->norms_behind)
         t = clprune_net_rms_norm(net, behind, t);
-    x = clprune_net_add(net, "sum1", x, t);
+    x = clprune_net_add(net, "sum1", x, dropped(net, "self_attn.dropout", t, dropout));
     t = a->olmo2
             ? x
             : clprune_net_rms_norm(net, a->norms_behind ? "pre_feedforward_layernorm" : behind, x);
@@ -128,35 +135,41 @@ static clprune_net_value add_llama(
     t = clprune_net_project(net, "mlp.down_proj", t, a->dim);
     if (a->norms_behind)
         t = clprune_net_rms_norm(net, "post_feedforward_layernorm", t);
-    return clprune_net_add(net, "sum2", x, t);
+    return clprune_net_add(net, "sum2", x, dropped(net, "mlp.dropout", t, dropout));
 }
 
-static clprune_net_value add_neox(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+static clprune_net_value add_neox(
+    clprune_net *net, const gpt_arch *a, clprune_net_value x, float dropout)
 {
-    const clprune_net_attn attn = {.heads = a->heads, .causal = true};
+    const clprune_net_attn attn = {.heads = a->heads, .causal = true, .rate = dropout};
     clprune_net_value t = clprune_net_layer_norm(net, "input_layernorm", x);
     t = clprune_net_linear(net, "attention.query_key_value", t, 3 * a->heads * head_cols(a));
     t = clprune_net_attention(net, "attention", add_rotary(net, a, t, &a->rotary), &attn);
     t = clprune_net_linear(net, "attention.dense", t, a->dim);
+    t = dropped(net, "attention.dropout", t, dropout);
     const clprune_net_value sum = clprune_net_add(net, "sum1", x, t);
     t = clprune_net_layer_norm(net, "post_attention_layernorm", a->parallel ? x : sum);
     t = clprune_net_gelu(
         net, "mlp.act", clprune_net_linear(net, "mlp.dense_h_to_4h", t, a->hidden));
     t = clprune_net_linear(net, "mlp.dense_4h_to_h", t, a->dim);
-    return clprune_net_add(net, "sum2", sum, t);
+    return clprune_net_add(net, "sum2", sum, dropped(net, "mlp.dropout", t, dropout));
 }
 
-static clprune_net_value add_phi(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+static clprune_net_value add_phi(
+    clprune_net *net, const gpt_arch *a, clprune_net_value x, float dropout)
 {
-    const clprune_net_attn attn = {.heads = a->heads, .kv_heads = a->kv_heads, .causal = true};
+    const clprune_net_attn attn = {
+        .heads = a->heads, .kv_heads = a->kv_heads, .causal = true, .rate = dropout};
     const clprune_net_value norm = clprune_net_layer_norm(net, "input_layernorm", x);
     size_t rows[3];
     gpt_qkv_rows(a, rows);
     clprune_net_value t = add_parts(net, a, NULL, "self_attn.qkv", norm, gpt_qkv, rows, 3, true);
     t = clprune_net_attention(net, "self_attn", add_rotary(net, a, t, &a->rotary), &attn);
-    x = clprune_net_add(net, "sum1", x, clprune_net_linear(net, "self_attn.dense", t, a->dim));
+    t = clprune_net_linear(net, "self_attn.dense", t, a->dim);
+    x = clprune_net_add(net, "sum1", x, dropped(net, "self_attn.dropout", t, dropout));
     t = clprune_net_gelu_tanh(net, "mlp.act", clprune_net_linear(net, "mlp.fc1", norm, a->hidden));
-    return clprune_net_add(net, "sum2", x, clprune_net_linear(net, "mlp.fc2", t, a->dim));
+    t = clprune_net_linear(net, "mlp.fc2", t, a->dim);
+    return clprune_net_add(net, "sum2", x, dropped(net, "mlp.dropout", t, dropout));
 }
 
 /* The names of a family. */
@@ -181,7 +194,8 @@ const char *gpt_table(const gpt_arch *a, bool head)
     return head ? family_of(a)->head_table : family_of(a)->table;
 }
 
-void gpt_layers_add(clprune_net *net, const gpt_arch *a, size_t context, size_t vocabulary)
+void gpt_layers_add(
+    clprune_net *net, const gpt_arch *a, size_t context, size_t vocabulary, float dropout)
 {
     const family *of = family_of(a);
     const bool llama = a->hidden > 0 && !a->neox && !a->phi;
@@ -193,15 +207,16 @@ void gpt_layers_add(clprune_net *net, const gpt_arch *a, size_t context, size_t 
         x = clprune_net_scale(net, "embed_scale", x, a->embedding);
     if (a->hidden == 0)
         x = clprune_net_positions(net, "wpe.weight", x);
+    x = dropped(net, "drop", x, dropout);
     for (size_t i = 0; i < a->depth; ++i) {
         char part[48];
         (void)snprintf(part, sizeof part, "%s.%zu", of->blocks, i);
         clprune_net_part(net, part);
         const gpt_rotary *by = i < GPT_BLOCKS && a->other[i] ? &a->others : &a->rotary;
-        x = llama     ? add_llama(net, a, x, by)
-            : a->neox ? add_neox(net, a, x)
-            : a->phi  ? add_phi(net, a, x)
-                      : add_gpt2(net, a, x);
+        x = llama     ? add_llama(net, a, x, by, dropout)
+            : a->neox ? add_neox(net, a, x, dropout)
+            : a->phi  ? add_phi(net, a, x, dropout)
+                      : add_gpt2(net, a, x, dropout);
     }
     clprune_net_part(net, NULL);
     x = llama ? clprune_net_rms_norm(net, of->norm, x) : clprune_net_layer_norm(net, of->norm, x);

@@ -13,7 +13,9 @@ void gpt_qkv_rows(const gpt_arch *a, size_t rows[3]);
 /* The weights of the embedding and of the head. */
 const char *gpt_table(const gpt_arch *a, bool head);
 
-/* Adds all layers and the loss, for sequences of `context` tokens. */
-void gpt_layers_add(clprune_net *net, const gpt_arch *a, size_t context, size_t vocabulary);
+/* Adds all layers and the loss, for sequences of `context` tokens. dropout: of embeddings, of
+ * attention's probabilities and of what branches add. */
+void gpt_layers_add(
+    clprune_net *net, const gpt_arch *a, size_t context, size_t vocabulary, float dropout);
 
 #endif

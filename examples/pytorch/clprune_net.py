@@ -104,7 +104,8 @@ _Data = _structure(
     "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=_Ints, smoothing=c_float,
     targets=_Mat, add=c_bool, scale=c_float, tokens=_Ints, lengths=_Ints,
     output_grad=_Mat, event=c_void_p, first=c_size_t, other_labels=_Ints, shares=_Mat, starts=_Ints,
-    more=POINTER(_Given), more_count=c_size_t, rows_grad=_Mat, reserved=c_uint64 * 2)
+    more=POINTER(_Given), more_count=c_size_t, rows_grad=_Mat, weights=_Mat, class_weights=_Mat,
+    positive_weights=_Mat, reserved=c_uint64 * 2)
 _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
                      reserved=c_uint64 * 2)
 _Optimizer = _structure(
@@ -130,8 +131,9 @@ _Write = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 _Ready = ctypes.CFUNCTYPE(c_int, c_void_p, _Mat)
 
 _LOSSES = {"cross_entropy": "net_cross_entropy", "mse": "net_mean_squared_error", "smooth_l1": "net_smooth_l1",
-           "bce": "net_binary_cross_entropy", None: "net_custom_loss"}
-_OF_ELEMENTS = ("mse", "smooth_l1", "bce")  # with targets of the output's shape
+           "bce": "net_binary_cross_entropy", "soft_cross_entropy": "net_cross_entropy", None: "net_custom_loss"}
+_WITH_TARGETS = ("mse", "smooth_l1", "bce", "soft_cross_entropy")  # of the output's shape
+_OF_CLASSES = ("cross_entropy", "soft_cross_entropy")
 
 _FUNCTIONS_OF_NETS = {
     "context_create_dry": ("status", [POINTER(_Device), POINTER(_Options), POINTER(c_void_p)]),
@@ -206,6 +208,8 @@ class _Settings:
     in_parts: bool = True  # it updates parts of the parameters alone
     base_bits: Union[int, str] = 0
     input_grads: bool = False
+    class_weight: Optional[Tensor] = None
+    pos_weight: Optional[Tensor] = None
 
 
 def _uncompiled(method: Callable) -> Callable:
@@ -269,6 +273,7 @@ class _Run:
         # on CPUs inputs of floats are the caller's
         self.in_place = not planned and bool(_library().call("context_device_info", context).type & 2)
         self.inputs = [_Source(layer) for layer in program.layers if layer.function in INPUTS]
+        self.weights: Dict[str, Tuple[_Mat, Tensor]] = {}  # of the loss, by fields of the data, with their values
         self.process, self.closed = os.getpid(), False
         try:
             self._open(program, planned)
@@ -292,11 +297,18 @@ class _Run:
                 source.grad = self._room("x grad", batch * source.rows, source.cols)
         self.lengths = self._room("lengths", 1, batch) if program.lengths else None  # int32
         self.loss = self._room("loss", batch, 1)
-        if self.settings.loss in _OF_ELEMENTS:
+        self.sample_weights = self._room("weights", batch, 1) if self.settings.loss is not None else None
+        self.weighted = False  # the next pass
+        if self.settings.loss in _WITH_TARGETS:
             cols = out.size(out.axes[0]) if flat else out.sizes["C"]
             self.y = self._room("y", batch * self.out_rows, cols)
         elif self.settings.loss is not None:
             self.y = self._room("labels", 1, batch * self.out_rows)  # int32
+        for field, name in (("class_weights", "class_weight"), ("positive_weights", "pos_weight")):
+            values = getattr(self.settings, name)
+            if values is not None:
+                row = _row_of(name, values, out, self.settings.loss)
+                self.weights[field] = self._room(field, 1, row.numel()), row
         if planned:
             self.call("plan_begin", self.context)
         self.call("net_create", self.context, byref(_Desc(batch=batch, drops_grads=self.drops_grads)),
@@ -433,12 +445,17 @@ class _Run:
             data.more = (_Given * len(others))(*others)  # which lives with data
         if self.lengths is not None:
             data.lengths.buffer = self.lengths.buffer
-        if self.settings.loss in _OF_ELEMENTS:
+        for field, (mat, _) in self.weights.items():
+            setattr(data, field, mat)
+        if self.weighted:
+            data.weights = _first_rows(self.sample_weights, batch)
+        data.smoothing = self.settings.smoothing if self.settings.loss in _OF_CLASSES else 0
+        if self.settings.loss in _WITH_TARGETS:
             data.targets = _first_rows(self.y, batch * self.out_rows)
         elif self.settings.loss is None:  # written in the output's place
             data.output_grad = self.output(batch)
         else:
-            data.labels.buffer, data.smoothing = self.y.buffer, self.settings.smoothing
+            data.labels.buffer = self.y.buffer
         return data
 
     def forward(self, batch: int, training: bool) -> None:
@@ -717,9 +734,12 @@ class Net:
                last one that matches wins
     loss       "cross_entropy" of (N, classes), (N, T, classes) or (N, classes, H, W), of whose labels, an
                integer for each row, those of -100 do not count; or with targets of the output's shape "mse",
-               "smooth_l1" or "bce", of logits; or a function of PyTorch of the output and
-               y, such as F.l1_loss, that returns one number; None for `forward` and `backward` alone
+               "smooth_l1" or "bce", of logits, or "soft_cross_entropy", of probabilities, also of a teacher; or a
+               function of PyTorch of the output and y, such as F.l1_loss, that returns one number; None for
+               `forward` and `backward` alone
     smoothing  of labels, for the cross-entropy
+    class_weight, pos_weight  as weight of PyTorch's CrossEntropyLoss, (classes,), and weight and pos_weight of its
+               BCEWithLogitsLoss, of which all but the features' axis is 1 or absent; the former also for "mse" and "smooth_l1"
     optimizer  "adamw", "sgd" or another of clprune_net.optimizers(); of those with an 8, such as
                "adamw8", the state has 8 bits. Weight decay is for weights alone, not for biases and
                normalisations. None: no `step`, and no state
@@ -765,11 +785,14 @@ class Net:
                  smoothing: float = 0.0, optimizer: Optional[str] = "adamw", lr: float = 1e-3,
                  momentum: float = 0.9, nesterov: bool = False, betas: Optional[Tuple[float, float]] = None,
                  eps: float = 1e-8, weight_decay: float = 0.0, shares: bool = False, base_bits: Union[int, str] = 0,
-                 input_grads: bool = False,
+                 input_grads: bool = False, class_weight: Optional[Tensor] = None, pos_weight: Optional[Tensor] = None,
                  device: Optional[str] = None, precision: Optional[str] = None,
                  seed: int = 0) -> None:
         if not callable(loss) and loss not in _LOSSES:
             raise ValueError(f"loss is {loss!r}, expected {', '.join(filter(None, _LOSSES))}, a function or None")
+        if class_weight is not None and not isinstance(loss, str) or pos_weight is not None and loss != "bce":
+            raise ValueError(f"class_weight or pos_weight is given with the loss {loss!r}; class_weight goes with losses "
+                             "that have a name, pos_weight with 'bce'")
         if base_bits not in (0, 4, 8, 16, "nf4") or base_bits and shares:
             raise ValueError(f"base_bits is {base_bits}, expected 0, 4, 8, 16 or nf4, and 0 with shares")
         given = batch_of(example, has_types(model))
@@ -786,13 +809,14 @@ class Net:
         if isinstance(loss, str) and program.outputs is not None:
             raise Error(f"the model returns several tensors, which have no {loss}; expected a function of them as loss, or None")
         few = Batch(tuple(x[:2] for x in given.inputs), None if given.mask is None else given.mask[:2])
-        if loss == "cross_entropy" and "C" not in program.output.axes:
+        if loss in _OF_CLASSES and "C" not in program.output.axes:
             raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
                         "the cross-entropy")
         how = dict(keep=keep, bits=bits, extra_work=extra_work, store=store, rules=tuple(rules), loss=loss,
                    smoothing=smoothing, optimizer=optimizer, momentum=momentum, nesterov=nesterov,
                    betas=betas and tuple(betas), eps=eps, weight_decay=weight_decay, base_bits=base_bits,
-                   input_grads=input_grads, device=device, precision=precision)
+                   input_grads=input_grads, device=device, precision=precision,
+                   class_weight=_listed(class_weight), pos_weight=_listed(pos_weight))
         shared = Shared(model, program) if shares else None
         want = None if base_bits else _output_of(whole, program, few, shared)
         self._make(program, given.inputs[0].shape[0], how, shared)
@@ -826,6 +850,8 @@ class Net:
         self._run = _open(program, settings, shared.memory if shared is not None else {}, how["device"],
                           _number(PRECISIONS, "precision", precision) if precision else 0)
         self._closer = weakref.finalize(self, self._run.close)
+        for mat, row in self._run.weights.values():
+            self._write_mat(mat, row)
 
     def __getstate__(self) -> Dict[str, Any]:
         file = io.BytesIO()  # torch.multiprocessing would need tensors for longer than they live here
@@ -844,27 +870,28 @@ class Net:
     # ---- training
 
     @_uncompiled
-    def step(self, x: Input, y: Any) -> float:
+    def step(self, x: Input, y: Any, weights: Optional[Tensor] = None) -> float:
         """Trains on a batch and returns its mean loss. y: labels (N,), or targets of the
         output's shape; any other loss takes what it is. A batch may have fewer samples than the
-        example."""
+        example. weights: (N,), times the loss of each sample, of losses that have a name: of "mse"
+        (F.mse_loss(out, y, reduction="none").mean(1) * weights).mean()."""
         with self._work(True):
             if self._run.settings.optimizer is None:
                 raise Error("the net has no optimizer; expected another than optimizer=None")
             if self._run.optimizer:
                 self._run.call("optimizer_set_steps", self._run.optimizer, self.steps)
-            loss = self._pass(x, y, lambda buffers: self._run.update(buffers, self.lr))
+            loss = self._pass(x, y, weights, lambda buffers: self._run.update(buffers, self.lr))
             self.steps += 1
             self._stale = True
             return loss
 
     @_uncompiled
-    def gradients(self, x: Input, y: Any) -> Tuple[float, Dict[str, Tensor]]:
-        """The mean loss of a batch and its gradients, by the model's names, without a step.
+    def gradients(self, x: Input, y: Any, weights: Optional[Tensor] = None) -> Tuple[float, Dict[str, Tensor]]:
+        """The mean loss of a batch and its gradients, by the model's names, without a step, as in `step`.
         Running statistics move, as in every forward pass in training."""
         with self._work(True):
             grads: Dict[str, Tensor] = {}
-            return self._pass(x, y, self._reader(grads)), self._sorted(grads)
+            return self._pass(x, y, weights, self._reader(grads)), self._sorted(grads)
 
     @_uncompiled
     def forward(self, x: Input) -> Any:
@@ -1055,14 +1082,17 @@ class Net:
             raise Error(f"the net's output differs from the model's in inference by {away:.2g} of "
                         "its norm; does the model compute something else in training?")
 
-    def _pass(self, x: Input, y: Any, use: Callable[[Sequence[int]], None]) -> float:
+    def _pass(self, x: Input, y: Any, weights: Optional[Tensor], use: Callable[[Sequence[int]], None]) -> float:
         loss, seed = self._how["loss"], self.seed * 2**32 + self.steps
         if loss is None:
             raise Error("the net has no loss; call forward and backward, or expected another than loss=None")
+        if weights is not None and callable(loss):
+            raise Error("weights go with a loss that has a name; a function of PyTorch weighs samples itself")
         self._warn()
         batch = self._write_inputs(self._batch_of(x))
         if not callable(loss):
             self._write_target(batch, y)
+            self._write_weights(batch, weights)
             self._forward(batch, seed)
             self._current = None
             losses = self._run.backward(batch, use, self._chain)
@@ -1093,7 +1123,7 @@ class Net:
         first = self._run.inputs[0]
         lengths = None if mask is None else lengths_of(mask, x)
         rows = mask is not None and "T" in self._program.output.axes
-        apart = mask is not None and not self._program.padding_counts and not (rows and self._how["loss"] in _OF_ELEMENTS)
+        apart = mask is not None and not self._program.padding_counts and not (rows and self._how["loss"] in _WITH_TARGETS)
         self._short = 0
         if apart and first.tokens and x.dim() == 2 and x.shape[1] < first.rows:  # more padding, with any token
             self._short = first.rows - x.shape[1]
@@ -1123,7 +1153,7 @@ class Net:
 
     def _write_target(self, batch: int, y: Tensor) -> None:
         run, out = self._run, self._program.output
-        if run.settings.loss in _OF_ELEMENTS:
+        if run.settings.loss in _WITH_TARGETS:
             if tuple(y.shape) != (batch, *out.shape):
                 raise ValueError(f"the target is {tuple(y.shape)}, expected {(batch, *out.shape)}")
             self._write_mat(_first_rows(run.y, batch * run.out_rows), _to_stored(y, out))
@@ -1141,6 +1171,14 @@ class Net:
         letters = "".join(group for group in out.axes if group != "C")
         y = y.reshape(batch, *(out.sizes[axis] for axis in letters))
         self._write_ints(run.y, y.permute(0, *(1 + letters.index(axis) for axis in out.rows)))
+
+    def _write_weights(self, batch: int, weights: Optional[Tensor]) -> None:
+        run = self._run
+        run.weighted = weights is not None
+        if weights is not None:
+            if tuple(weights.shape) != (batch,):
+                raise ValueError(f"the weights are {tuple(weights.shape)}, expected {(batch,)}")
+            self._write_mat(_first_rows(run.sample_weights, batch), weights[:, None])
 
     def _check_padding(self, what: str, counts: Tensor, expected: str) -> None:
         """counts: of rows, (N, T, ...). Padding has no gradient in PyTorch, so none may come from its rows."""
@@ -1414,6 +1452,31 @@ def _to_stored(y: Tensor, out: Value) -> Tensor:
     return y.permute(0, *(1 + axes.index(axis) for axis in out.stored))
 
 
+def _listed(weights: Optional[Tensor]) -> Any:
+    """Without tensors, as a Net's arguments are pickled."""
+    return None if weights is None else torch.as_tensor(weights, dtype=torch.float32).tolist()
+
+
+def _row_of(name: str, weights: Tensor, out: Value, loss: Optional[str]) -> Tensor:
+    """Weights of a loss as the net takes them: of classes, or of the columns of what it stores."""
+    of_classes = loss in _OF_CLASSES
+    shape = (out.sizes["C"],) if of_classes else out.shape
+    try:
+        rows = weights.expand(shape)
+    except RuntimeError:
+        rows = None
+    if of_classes and weights.shape != shape:
+        rows = None
+    if rows is not None and not of_classes:
+        cols = out.size(out.axes[0]) if len(out.axes) == 1 else out.sizes["C"]
+        rows = _to_stored(rows[None], out).reshape(-1, cols)
+        rows = rows[0] if bool((rows == rows[0]).all()) else None
+    if rows is None:
+        raise ValueError(f"{name} is {tuple(weights.shape)}, expected {tuple(shape)}" + (
+            "" if of_classes else ", or what has as many axes, and one number for each feature"))
+    return rows.contiguous()
+
+
 def _from_stored(values: Tensor, out: Value) -> Tensor:
     values = values.permute(0, *(1 + out.stored.index(axis) for axis in _axes_of(out)))
     return values.reshape(values.shape[0], *out.shape).contiguous()
@@ -1461,7 +1524,9 @@ def _settings_of(batch: int, how: Dict[str, Any]) -> _Settings:
     return _Settings(
         batch, _net_keep(how["keep"], how["bits"], how["extra_work"], how["store"], how["rules"]),
         how["loss"] if isinstance(how["loss"], str) else None, how["smoothing"], optimizer, slots,
-        in_parts, how.get("base_bits", 0), how.get("input_grads", False))
+        in_parts, how.get("base_bits", 0), how.get("input_grads", False),
+        *(None if how.get(name) is None else torch.as_tensor(how[name], dtype=torch.float32)
+          for name in ("class_weight", "pos_weight")))
 
 
 @contextlib.contextmanager

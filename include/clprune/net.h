@@ -641,12 +641,14 @@ typedef struct clprune_net_data {
     clprune_ints labels; /* batch * rows, for the cross-entropy, or CLPRUNE_IGNORED: the rows of its
                       logits, or of clprune_net_token_loss' x */
     float smoothing;     /* of labels, in [0, 1) */
-    clprune_mat targets; /* for a loss of elements: shaped as the output */
+    clprune_mat targets; /* for a loss of elements: shaped as the output. For the cross-entropy, in
+                            place of labels: probabilities of the classes, also of a teacher, as
+                            the targets of PyTorch's cross_entropy; without hits and shares */
     bool add;            /* gradients are added to those of the pass before, if desc.adds */
     float scale;         /* gradients are those of scale * the sum of the losses; 0: 1 / batch;
                             finite, may be negative. For the mean over several passes (add): 1 /
                             samples of all; with CLPRUNE_IGNORED: labels of the pass that count /
-                            those of all passes / batch */
+                            those of all passes / batch, with class_weights sums of their weights */
     clprune_ints tokens; /* batch * rows, of a net with clprune_net_tokens */
     clprune_ints lengths;    /* batch, or none: attention sees the first so many rows of each sample
                           (clprune/attention.h) */
@@ -673,7 +675,17 @@ typedef struct clprune_net_data {
     size_t more_count;
     clprune_mat rows_grad; /* of a first input with clprune_net_want_grad: shaped as rows, and apart
                               from them; CLPRUNE_NO_MAT: not wanted in this pass */
-    uint64_t reserved[2];  /* zeros */
+    /* Weights, or CLPRUNE_NO_MAT; not for clprune_net_custom_loss.
+     * weights: batch x 1, times the loss of each sample and its gradient; hits do not change.
+     * class_weights: 1 x classes, times the target of each class, as PyTorch's
+     * CrossEntropyLoss(weight): the mean over the batch is divided by the sum of the weights of the
+     * labels, in place of their number; not with shares. Of a loss of elements 1 x the columns of
+     * the output, times the loss of each element, and the mean is over all elements, as
+     * BCEWithLogitsLoss(weight).
+     * positive_weights: of clprune_net_binary_cross_entropy, 1 x columns: the loss of targets of 1
+     * is times this, as BCEWithLogitsLoss(pos_weight). */
+    clprune_mat weights, class_weights, positive_weights;
+    uint64_t reserved[2]; /* zeros */
 } clprune_net_data;
 
 /* The seed of what the next forward pass in training draws: sampled blocks, stochastic rounding,

@@ -193,6 +193,9 @@ static clprune_status check_unchanged(const clprune_net *net, const clprune_net_
         {"shares", same(data->shares, old->shares)},
         {"smoothing", data->smoothing == old->smoothing},
         {"targets", same(data->targets, old->targets)},
+        {"weights", same(data->weights, old->weights)},
+        {"class_weights", same(data->class_weights, old->class_weights)},
+        {"positive_weights", same(data->positive_weights, old->positive_weights)},
         {"scale", data->scale == old->scale || net->graph.loss != CLPRUNE__NET_TOKEN_LOSS},
     };
     clprune_context *context = net->context;
@@ -325,6 +328,9 @@ clprune_status clprune_net_loss(
     net->at.data.shares = data->shares;
     net->at.data.smoothing = data->smoothing;
     net->at.data.targets = data->targets;
+    net->at.data.weights = data->weights;
+    net->at.data.class_weights = data->class_weights;
+    net->at.data.positive_weights = data->positive_weights;
     net->at.data.scale = data->scale;
     if (net->at.phase == CLPRUNE__NET_TRAINED)
         net->at.phase = CLPRUNE__NET_HAS_LOSS;

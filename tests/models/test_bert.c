@@ -45,7 +45,7 @@ static clprune_net *encoder(const bert_arch *arch, size_t rows, size_t batch)
     clprune_net *net;
     TEST_OK(clprune_net_create(test_context(), &(clprune_net_desc){.batch = batch}, &net));
     test_later(destroy_net, NULL, net);
-    (void)bert_encode(arch, rows, false, net);
+    (void)bert_encode(arch, rows, false, 0, net);
     TEST_OK(clprune_net_settle(net, NULL));
     return net;
 }

@@ -29,7 +29,7 @@ seq 1000 | head -c 600 >text
 # ---- options ---------------------------------------------------------------------------------------
 run "$gpt" --help
 cp out help
-for option in arch context data train-limit test-limit no-augment sample prompt temperature top-p import export; do
+for option in arch context data train-limit test-limit no-augment dropout beta2 sample prompt temperature top-p import export; do
     [ "$(grep -cE -- "^  --$option( |$)" help)" = 1 ] || fail "--help does not say --$option once"
 done
 for option in image-size classes skip-broken; do
@@ -42,7 +42,15 @@ for words in "highest learning rate; default: sgd 0.05, adamw 0.001, lamb 0.005"
     grep -qF -- "$words" words || fail "--help does not say '$words'"
 done
 run "$vit" --help
-grep -q -- '^  --sample\>' out && fail "vit-train --help says --sample"
+for option in sample dropout; do
+    grep -q -- "^  --$option\\>" out && fail "vit-train --help says --$option"
+done
+for option in dropout beta2; do
+    for number in 1 -0.1 nan x ''; do
+        refuse 2 "--$option: '$number' is not a number from 0 to 0.999999" --$option "$number" --steps 1
+    done
+done
+refuse 2 "--beta2 does not go with --optimizer sgd" --beta2 0.99 --optimizer sgd --steps 1
 refuse 2 "--context 300000: .*; try --help\|--context: '300000' is not a whole number from 1 to 65536" --context 300000
 
 # ---- reports ---------------------------------------------------------------------------------------
@@ -104,6 +112,8 @@ check() {
     [ "$(bytes '  arena' 1 plan)" = "$(bytes arena 1 out)" ] || fail "the arena is not as planned: $*: $(cat plan out)"
     [ "$(bytes 'saved activations' 1 plan)" = "$(bytes 'activations   ' 1 out)" ] ||
         fail "saved activations are not as planned: $*"
+    grep -q 'gemm temporary' out || [ "$(bytes 'peak of everything' 1 plan)" = "$(bytes total 1 out)" ] ||
+        fail "the peak is not as planned: $*: $(cat plan out)"
     results whole >want
     CLPRUNE_DEBUG=forget=poison run "$@" $options --epochs 2 --output-dir poisoned --overwrite
     results poisoned >got
@@ -119,6 +129,43 @@ for form in dense exact "pruned --sparsity 0.5 --block 4" "compact --code-bits 4
     check "$gpt" --activations $form
 done
 check "$gpt" --arch llama_micro --activations compact
+for form in dense "dense --micro-batches 2" "compact --code-bits 4" "compact --code-bits 4 --micro-batches 2"; do
+    check "$gpt" --dropout 0.2 --activations $form
+done
+run "$gpt" --resume part/last.ckpt --test-only --sample 4 # a net of one row at a time
+grep -q '^test loss' out || fail "a sample of a run with --dropout: $(cat out)"
+check "$gpt" --arch llama_micro --dropout 0.2
+# The same masks in both models.
+run "$gpt" $options --steps 3 --dropout 0.2 --activations exact --gradient-check 1 --gradient-draws 2 --summary-json summary
+awk '/"relative_error"/ { rows++; bad += $2 !~ /^[0-9]/ || $2 + 0 > 1e-5 } END { exit bad || rows != 52 }' summary ||
+    fail "exact is not with --dropout: $(cat summary)"
+# It drops in training alone: with --lr 0 the tests are those of a run without it. 0 is none.
+column() {
+    awk -F, -v want="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == want) at = i } NR > 1 { print $at }' "$2/log.csv"
+}
+# drops PROGRAM arguments...
+drops() {
+    for share in 0 0.5; do
+        run "$@" --lr 0 --epochs 1 --dropout $share --output-dir share.$share --overwrite
+    done
+    [ -n "$(column test_loss share.0)" ] && [ "$(column test_loss share.0)" = "$(column test_loss share.0.5)" ] ||
+        fail "--dropout changes tests: $*: $(cat share.*/log.csv)"
+    [ "$(column train_loss share.0)" != "$(column train_loss share.0.5)" ] || fail "--dropout does nothing: $*"
+}
+drops "$gpt" $options
+drops "$gpt" $options --arch llama_micro
+drops "$bert" --context 16 --train-limit 10 --test-limit 3 --classes 3
+run "$gpt" $options --epochs 1 --output-dir usual --export whole.st
+results usual >want
+for option in "--dropout 0" "--beta2 0.999" "--beta2 0"; do
+    run "$gpt" $options --epochs 1 $option --output-dir given --overwrite --export given.st
+    results given >got
+    cmp -s want got && cmp -s whole.st given.st || fail "$option is not the default: $(cat want got)"
+done
+run "$gpt" $options --epochs 1 --beta2 0.9 --output-dir given --overwrite --export given.st
+cmp -s whole.st given.st && fail "--beta2 does nothing"
+refuse 2 "--beta2 0.5: the run in given/last.ckpt has 0.9" --resume given/last.ckpt --beta2 0.5
+refuse 2 "--dropout 0.5: the run in given/last.ckpt has 0" --resume given/last.ckpt --dropout 0.5
 options="--image-size 16 --train-limit 10 --test-limit 6 --batch-size 4"
 check "$vit" --activations compact
 options="$small --data text"
@@ -187,7 +234,7 @@ cmp -s whole.st again.st || fail "an imported file is exported as another"
 # ---- sentences -------------------------------------------------------------------------------------
 refuses=$bert
 run "$bert" --help
-for option in arch context classes data train-limit test-limit import export; do
+for option in arch context classes data train-limit test-limit dropout import export; do
     [ "$(grep -cE -- "^  --$option( |$)" out)" = 1 ] || fail "bert-train --help does not say --$option once"
 done
 for option in image-size skip-broken sample no-augment; do
@@ -203,7 +250,7 @@ done
 grep -q perplexity summary out && fail "sentences have a perplexity: $(cat out)"
 awk -F '[:,] *' '$1 ~ /"top1"/ { n = $2 * 3 / 100 } $1 ~ /"classes"/ && c == "" { c = $2 }
     END { exit c != 3 || (n - int(n + 0.5)) ^ 2 > 1e-8 }' summary || fail "the accuracy is of no whole number of sentences: $(cat summary)"
-for form in dense "compact --code-bits 4" least "pruned --sparsity 0.5"; do
+for form in dense "compact --code-bits 4" least "pruned --sparsity 0.5" "compact --dropout 0.2 --micro-batches 2"; do
     check "$bert" --activations $form
 done
 run "$bert" $options --steps 3 --activations exact --gradient-check 1 --summary-json summary

@@ -264,7 +264,7 @@ class Losses(Case):
         with self.assertRaisesRegex(ValueError, r"the gradient is \(6, 10\), expected \(4, 10\)"):
             alone.backward(dy)
         self.assertEqual(idle.memory()["optimizer"], 0)
-        with self.assertRaisesRegex(ValueError, "loss is 'l1', expected cross_entropy, mse, smooth_l1, bce, a function or None"):
+        with self.assertRaisesRegex(ValueError, "loss is 'l1', expected cross_entropy, mse, smooth_l1, bce, soft_cross_entropy, a function or None"):
             clprune.Net(model, x, loss="l1")
 
 

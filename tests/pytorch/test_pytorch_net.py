@@ -1769,6 +1769,138 @@ class Values(Case):
             self.assert_alike(net, model, x, y, losses[loss])
             net.close()
 
+    def test_class_weights(self):
+        """Loss and gradients are those of PyTorch's losses with weight and pos_weight."""
+        words = nn.Sequential(nn.Embedding(30, 8), nn.Linear(8, 7))
+        rows = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 7))
+        pixels = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 7, 1))
+        w, p = torch.rand(7) * 3, torch.rand(7) * 4
+        w[2] = 0
+        ignored = torch.randint(7, (4, 5))
+        ignored[1, 2:] = -100
+        cases = [
+            (rows, torch.randn(4, 8), torch.randint(7, (4,)), "cross_entropy", dict(smoothing=0.0), w, None),
+            (rows, torch.randn(4, 8), torch.randint(7, (4,)), "cross_entropy", dict(smoothing=0.2), w, None),
+            (words, torch.randint(30, (4, 5)), ignored, "cross_entropy", dict(smoothing=0.1), w, None),
+            (pixels, torch.randn(2, 3, 6, 6), torch.randint(7, (2, 6, 6)), "cross_entropy", {}, w, None),
+            (rows, torch.randn(4, 8), torch.rand(4, 7), "bce", {}, w, p),
+            (rows, torch.randn(4, 5, 8), torch.rand(4, 5, 7).round(), "bce", {}, None, p),
+            (pixels, torch.randn(2, 3, 6, 6), torch.rand(2, 7, 6, 6), "bce", {}, w.view(7, 1, 1), p.view(7, 1, 1)),
+            (rows, torch.randn(4, 8), torch.rand(4, 7), "bce", {}, torch.tensor(2.0), torch.tensor([3.0])),
+            (rows, torch.randn(4, 5, 8), torch.randn(4, 5, 7), "mse", {}, w, None),
+            (pixels, torch.randn(2, 3, 6, 6), torch.randn(2, 7, 6, 6), "smooth_l1", {}, w.view(7, 1, 1), None)]
+        for i, (model, x, y, loss, how, weight, pos) in enumerate(cases):
+            def criterion(out, y):
+                weights, positives = (None if value is None else value.to(out.dtype) for value in (weight, pos))
+                y = y.to(out.dtype) if y.is_floating_point() else y
+                if loss == "cross_entropy":
+                    out = out.transpose(1, 2) if out.dim() == 3 else out
+                    return F.cross_entropy(out, y, weights, label_smoothing=how.get("smoothing", 0.0))
+                if loss == "bce":
+                    return F.binary_cross_entropy_with_logits(out, y, weights, pos_weight=positives)
+                return ((F.mse_loss if loss == "mse" else F.smooth_l1_loss)(out, y, reduction="none") * weights).mean()
+
+            with self.subTest(case=i, loss=loss):
+                net = clprune.Net(model, x, keep="exact", loss=loss, class_weight=weight, pos_weight=pos, **how)
+                double = copy.deepcopy(model).double().train()
+                for again in False, True:  # a copy has them, too
+                    got, grads = (copy.deepcopy(net) if again else net).gradients(x, y)
+                    double.zero_grad()
+                    want = criterion(double(x.double() if x.is_floating_point() else x), y)
+                    want.backward()
+                    self.assertLess(abs(got / want.item() - 1), 1e-6)
+                    self.assert_grads(grads, {name: q.grad for name, q in double.named_parameters()}, 1e-5)
+                few = net.gradients(x[:1], y[:1])[0]
+                want = criterion(double(x[:1].double() if x.is_floating_point() else x[:1]), y[:1])
+                # a sum of weights that is 0 gives 0, not NaN
+                self.assertLess(abs(few - want.nan_to_num().item()), 1e-6 * abs(want.nan_to_num().item()) + 1e-9)
+                net.close()
+        self.assertGreater(clprune.plan(rows, cases[0][1], (("exact", 0),), class_weight=w).rows[0].memory, 0)
+        for how, says in [
+                (dict(class_weight=torch.ones(6)), r"class_weight is \(6,\), expected \(7,\)"),
+                (dict(class_weight=torch.ones(1)), r"class_weight is \(1,\), expected \(7,\)"),
+                (dict(pos_weight=w), "pos_weight is given with the loss 'cross_entropy'; "),
+                (dict(loss="mse", pos_weight=w), "pos_weight with 'bce'"),
+                (dict(loss=None, class_weight=w), "is given with the loss None"),
+                (dict(loss=F.l1_loss, class_weight=w), "class_weight goes with losses that have a name"),
+                (dict(loss="bce", pos_weight=torch.ones(2, 7)), r"pos_weight is \(2, 7\), expected \(7,\), or what has")]:
+            with self.subTest(says=says), self.assertRaisesRegex(ValueError, says):
+                clprune.Net(rows, cases[0][1], **how)
+        with self.assertRaisesRegex(ValueError, r"expected \(7, 6, 6\), or what has as many axes, and one number"):
+            clprune.Net(pixels, cases[3][1], loss="bce", pos_weight=torch.arange(6.0))
+
+    def test_sample_weights(self):
+        words = nn.Sequential(nn.Embedding(30, 8), nn.Linear(8, 7))
+        rows = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 7))
+        y, weights = torch.randint(7, (4, 5)), torch.tensor([0.5, 0.0, 2.0, 1.0])
+        y[2, 1:] = -100
+        cases = [
+            (rows, torch.randn(4, 8), torch.randint(7, (4,)), "cross_entropy", None,
+             lambda out, y: F.cross_entropy(out, y, reduction="none")),
+            (words, torch.randint(30, (4, 5)), y, "cross_entropy", None,
+             lambda out, y: F.cross_entropy(out.transpose(1, 2), y, reduction="none").sum(1) * 4 / (y != -100).sum()),
+            (rows, torch.randn(4, 8), torch.randint(7, (4,)), "cross_entropy", torch.rand(7),
+             lambda out, y: F.cross_entropy(out, y, cases[2][4].double(), reduction="none") * 4 / cases[2][4][y].sum()),
+            (rows, torch.randn(4, 5, 8), torch.randn(4, 5, 7), "mse", None,
+             lambda out, y: F.mse_loss(out, y.double(), reduction="none").mean((1, 2))),
+            (rows, torch.randn(4, 8), torch.rand(4, 7), "bce", torch.rand(7),
+             lambda out, y: F.binary_cross_entropy_with_logits(out, y.double(), cases[4][4].double(), reduction="none").mean(1))]
+        for i, (model, x, y, loss, weight, criterion) in enumerate(cases):
+            with self.subTest(case=i):
+                net = clprune.Net(model, x, keep="exact", loss=loss, class_weight=weight)
+                double = copy.deepcopy(model).double().train()
+                for by in weights, None, weights:
+                    got, grads = net.gradients(x, y, by)
+                    double.zero_grad()
+                    losses = criterion(double(x.double() if x.is_floating_point() else x), y)
+                    want = (losses if by is None else losses * by).mean()
+                    want.backward()
+                    self.assertLess(abs(got / want.item() - 1), 1e-6)
+                    self.assert_grads(grads, {name: q.grad for name, q in double.named_parameters()}, 1e-5)
+                self.assertAlmostEqual(net.step(x, y, weights=weights), got, places=6)
+                for wrong in torch.ones(3), torch.ones(4, 1):
+                    with self.assertRaisesRegex(ValueError, r"the weights are .*, expected \(4,\)"):
+                        net.step(x, y, weights=wrong)
+                net.close()
+        with self.assertRaisesRegex(clprune.Error, "weights go with a loss that has a name"):
+            clprune.Net(rows, cases[0][1], loss=F.l1_loss).step(cases[0][1], torch.rand(4, 7), weights=weights)
+
+    def test_soft_targets(self):
+        """Probabilities in place of labels: of F.cross_entropy, and of KL with a teacher, whose gradient is the same."""
+        words = nn.Sequential(nn.Embedding(30, 8), nn.Linear(8, 7))
+        rows = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 7))
+        pixels = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 7, 1))
+        samples = torch.tensor([0.5, 2.0])
+        for i, (model, x, smoothing, weight, by) in enumerate([
+                (rows, torch.randn(2, 8), 0.0, None, None), (rows, torch.randn(2, 8), 0.1, torch.rand(7), samples),
+                (words, torch.randint(30, (2, 5)), 0.2, None, None),
+                (pixels, torch.randn(2, 3, 6, 6), 0.0, torch.rand(7), samples)]):
+            with self.subTest(case=i):
+                teacher, y = copy.deepcopy(model), None
+                with torch.no_grad():
+                    for p in teacher.parameters():
+                        p.add_(torch.randn_like(p))
+                    axis = 1 if i == 3 else -1
+                    y = teacher(x).softmax(axis)
+                net = clprune.Net(model, x, keep="exact", loss="soft_cross_entropy", smoothing=smoothing, class_weight=weight)
+                double = copy.deepcopy(model).double().train()
+                got, grads = net.gradients(x, y, by)
+                out = double(x.double() if x.is_floating_point() else x)
+                losses = F.cross_entropy(out.movedim(axis, 1), y.double().movedim(axis, 1), reduction="none",
+                                         label_smoothing=smoothing, weight=None if weight is None else weight.double())
+                losses = losses.reshape(2, -1).mean(1)
+                want = (losses if by is None else losses * by).mean()
+                want.backward(retain_graph=True)
+                self.assertLess(abs(got / want.item() - 1), 1e-6)
+                self.assert_grads(grads, {name: q.grad for name, q in double.named_parameters()}, 1e-5)
+                if i == 0:
+                    double.zero_grad()
+                    F.kl_div(out.log_softmax(-1), y.double(), reduction="batchmean").backward()
+                    self.assert_grads(grads, {name: q.grad for name, q in double.named_parameters()}, 1e-5)
+                with self.assertRaisesRegex(ValueError, "the target is"):
+                    net.step(x, y[..., 1:])
+                net.close()
+
     def test_learnt_queries(self):
         """Attention of rows that are parameters, as in DETR, in both orders."""
         class Detr(nn.Module):

@@ -41,7 +41,7 @@ for name in "$@"; do
     program=$programs/${name%-mpi} # which takes the same values, and starts sooner
     # shellcheck disable=SC1090
     . "$completions/$name.bash" || fail "bash cannot read $name.bash"
-    "$program" --help | sed -n 's/^  \(-[a-z], \)\{0,1\}\(--[a-z-]*\).*/\2/p' | sort >help
+    "$program" --help | sed -n 's/^  \(-[a-z], \)\{0,1\}\(--[a-z0-9-]*\).*/\2/p' | sort >help
     completed "$name" -- | sort | diff help - >log || fail "$name: options of --help (<) and offered ones (>): $(cat log)"
     offers "--help " "$name" --hel
     offers "" "$name" --nonsense
@@ -103,7 +103,7 @@ for shell in zsh fish; do
             HOME=$folder fish --no-config -c "source '$file'; complete -C '$name --'" 2>err | cut -f 1 >options
         fi
         [ ! -s err ] && $shell -n "$file" || fail "$shell cannot read $file: $(cat err)"
-        "$programs/$name" --help | sed -n 's/^  \(-[a-z], \)\{0,1\}\(--[a-z-]*\).*/\2/p' | sort >help
+        "$programs/$name" --help | sed -n 's/^  \(-[a-z], \)\{0,1\}\(--[a-z0-9-]*\).*/\2/p' | sort >help
         sort options | diff help - >log || fail "$name: options of --help (<) and those of $shell (>): $(cat log)"
     done
 done

@@ -12,12 +12,12 @@ trap 'rm -rf "$folder"' EXIT
 differ=0
 for program in "$@"; do
     "$bin/$program" --help >"$folder/text" || exit 1
-    sed -n 's/^  \(-[a-z], \)\{0,1\}\(--[a-z-]*\).*/\2/p' "$folder/text" | sort >"$folder/help"
+    sed -n 's/^  \(-[a-z], \)\{0,1\}\(--[a-z0-9-]*\).*/\2/p' "$folder/text" | sort >"$folder/help"
     [ -s "$folder/help" ] || {
         echo "$program --help lists no option"
         exit 1
     }
-    sed -n '/^\.TP$/{n;s/\\-/-/g;s/^\.B \(-[a-z], \)\{0,1\}\(--[a-z-]*\).*/\2/p}' "$man/$program.1" |
+    sed -n '/^\.TP$/{n;s/\\-/-/g;s/^\.B \(-[a-z], \)\{0,1\}\(--[a-z0-9-]*\).*/\2/p}' "$man/$program.1" |
         sort >"$folder/man"
     case $program in gpt-train) kind=texts ;; bert-train) kind=sentences ;; *) kind=images ;; esac
     case $program in
@@ -26,7 +26,7 @@ for program in "$@"; do
     esac
     awk -v heading="$heading" '/^#/ { under = $0 == heading } under' "$source/$readme" |
         sed -n 's/^| *\(`--[^|]*\)|.*|$/\1/p' |
-        sed "s/ (${program%-mpi})//g; s/ (\([a-z]*, \)*$kind\(, [a-z]*\)*)//g; s/\`--[a-z-]*\` ([a-z, -]*)//g" | grep -o -e '--[a-z-]*' | sort >"$folder/readme"
+        sed "s/ (${program%-mpi})//g; s/ (\([a-z]*, \)*$kind\(, [a-z]*\)*)//g; s/\`--[a-z0-9-]*\` ([a-z, -]*)//g" | grep -o -e '--[a-z0-9-]*' | sort >"$folder/readme"
     for list in man readme; do
         diff "$folder/help" "$folder/$list" >"$folder/log" && continue
         [ $list = man ] || list="table under '$heading' of $readme"

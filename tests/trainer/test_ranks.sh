@@ -271,7 +271,7 @@ apart 0 "" "$program-mpi" $base --keep-file copy.keep
 if [ "$most" -gt 2 ]; then
     base="--patch-size 8 --epochs 1 --batch-size 32 --data a"
     # shellcheck disable=SC2086
-    "$program" --help | sed -n 's/^  --\([a-z-]*\) *\([^ ]*\) .*/\1 \2/p' >options
+    "$program" --help | sed -n 's/^  --\([a-z0-9-]*\) *\([^ ]*\) .*/\1 \2/p' >options
     while read -r name value; do
         code=2 word=$value
         case $name in

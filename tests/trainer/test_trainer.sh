@@ -75,7 +75,7 @@ without_time() {
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment normalise \
     activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding rotate store pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
-    label-smoothing clip-norm momentum nesterov rates lookahead ema points shift border mirror rand-augment erase mixup cutmix views lora-alpha rslora lora-dropout seed device list-devices test-every test-steps best patience output-dir checkpoint-every resume \
+    label-smoothing clip-norm momentum nesterov beta2 rates lookahead ema points shift border mirror rand-augment erase mixup cutmix views lora-alpha rslora lora-dropout seed device list-devices test-every test-steps best patience output-dir checkpoint-every resume \
     gradient-check gradient-draws early-update micro-batches zero reduce-bits sync-batch-norm peer-timeout checkpoint-minutes processes plan plan-csv plan-device memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
@@ -379,7 +379,7 @@ for key in arch parameters dataset epochs batch_size activations sparsity block 
     grep -q "\"$key\": " whole.json || fail "the summary has no $key"
 done
 # Each option of --help but those that change no result.
-sed -n 's/^  --\([a-z-]*\).*/\1/p' help | grep -vxE 'list-devices|overwrite|peer-timeout|plan|plan-csv|plan-device|processes|memory-report|summary-json|quiet|help|version' >settings
+sed -n 's/^  --\([a-z0-9-]*\).*/\1/p' help | grep -vxE 'list-devices|overwrite|peer-timeout|plan|plan-csv|plan-device|processes|memory-report|summary-json|quiet|help|version' >settings
 [ "$(wc -l <settings)" -gt 40 ] || fail "--help has few settings: $(cat settings)"
 while read -r option; do
     sed -n '/^  "options": {/,/^  }/p' whole.json | grep -q "\"$option\": \"" || fail "the summary's options have no $option"
@@ -719,6 +719,7 @@ done
 expect 2 "--lora: no linear layer matches nothing" $small --steps 1 --lora 4:nothing
 expect 2 "--lora is not R\[:PATTERN\]" $small --steps 1 --lora 0
 expect 2 "--lora-alpha needs --lora" $small --steps 1 --lora-alpha 8
+expect 2 "unknown or ambiguous option '--dropout'" $small --steps 1 --dropout 0.1
 expect 2 "--rslora needs --lora-alpha" $small --steps 1 --lora 4 --rslora
 expect 2 "--lora-dropout needs --lora" $small --steps 1 --lora-dropout 0.1
 expect 2 "--adapters needs --lora" $small --steps 1 --adapters x

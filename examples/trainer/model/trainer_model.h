@@ -36,6 +36,7 @@ typedef struct trainer_sizes {
     size_t classes;                 /* 0: the architecture's; of tokens: the vocabulary */
     uint64_t extra[TRAINER_EXTRAS]; /* values of the extras; 0: the architecture's */
     const char *folder;             /* of config.json, or a GGUF file; NULL: none */
+    float dropout;                  /* in training, of models of tokens */
     const char *train;              /* patterns of parameters, with commas; NULL: all are trained */
     const char *lora;               /* R[:PATTERN]; NULL: no adapters */
     double lora_alpha;              /* 0: 2 R */

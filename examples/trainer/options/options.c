@@ -231,6 +231,8 @@ static bool check_sgd(const options *o, fault *f)
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
         if (o->resume == NULL && options_given(o, names[i]) && desc.kind != CLPRUNE_OPTIMIZER_SGD)
             return fault_set(f, CODE_USAGE, "--%s needs --optimizer sgd", names[i]);
+    if (o->resume == NULL && o->beta2 > 0 && desc.kind == CLPRUNE_OPTIMIZER_SGD)
+        return fault_set(f, CODE_USAGE, "--beta2 does not go with --optimizer sgd");
     return !o->nesterov || o->momentum > 0 ||
            fault_set(f, CODE_USAGE, "--nesterov needs --momentum above 0");
 }

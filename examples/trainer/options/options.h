@@ -73,6 +73,7 @@ struct options {
     size_t optimizer;  /* of clprune_optimizer_describe */
     double momentum;   /* of sgd */
     bool nesterov;     /* likewise */
+    double beta2;      /* of the others; 0: the optimizer's */
     const char *rates; /* param_rates reads it; NULL: all are 1 */
     double lookahead;  /* 0: off */
     double ema;        /* 0: off */
@@ -112,7 +113,7 @@ struct options {
     const char *model_folder;  /* NULL: the model is `arch` */
     const char *train, *lora;  /* NULL: all is trained; no adapters */
     double lora_alpha;         /* 0: twice the rank */
-    double lora_dropout;
+    double dropout, lora_dropout;
     bool rslora;
     size_t base_bits; /* position in options_base_bits */
     const char *import_file, *export_file, *adapters;

@@ -222,6 +222,10 @@ static const option_row rows[] = {
         "centre, values, indices), quantised (bits, group, rounding, rotate), pooled (cell), "
         "recomputed",
         NEEDS_NOTHING, OF_ALL, RANKS_PLACE),
+    REAL("dropout", OPTION_MATCH, dropout, 0, LESS_THAN_ONE,
+        "in training drop this share of embeddings, of attention's probabilities and of what "
+        "branches add; default 0; models of images have no such option",
+        NEEDS_NOTHING, OF_TOKENS),
     TEXT("train", OPTION_MATCH, train, "PATTERN[,PATTERN...]",
         "train only the parameters whose names match, such as 'head.*'; the others are frozen, and "
         "nothing is kept for their gradients"),
@@ -251,6 +255,8 @@ static const option_row rows[] = {
         "with an 8 at the end, of 8-bit moments in tensors of at least 4096 elements"),
     REAL("momentum", OPTION_MATCH, momentum, 0, LESS_THAN_ONE, "of sgd; default 0.9"),
     FLAG("nesterov", OPTION_MATCH, nesterov, "sgd with Nesterov's momentum"),
+    REAL("beta2", OPTION_MATCH, beta2, 0, LESS_THAN_ONE,
+        "of the others: decay of the squares' mean, of lion's mean; default 0: the optimizer's"),
     TEXT("rates", OPTION_CHANGE, rates, "PATTERN:LR[:DECAY[:EPOCHS]][,...]",
         "parameters whose names match, such as '*.bias', have LR times the learning rate and DECAY "
         "times the weight decay, for so many epochs, and then are frozen; the last match counts"),

@@ -63,9 +63,9 @@ bool gradient_make(session *s, void *model, const uint32_t *indices, size_t coun
            fault_check(f, s->context, passes(s, model, count, loss, hit), "--gradient-check");
 }
 
-/* Adds draw number `draw`, from 0 on, of a batch to *sums. mean: (count) the mean of the batch's
- * draws so far, not read by draw 0; NULL with one draw. Welford's update of mean and spread: equal
- * draws have a spread of exactly 0. */
+/* Adds draw number `draw`, from 0 on, of a batch to *sums. mean: (count) the mean of got - exact
+ * over the batch's draws so far, not read by draw 0; NULL with one draw. Welford's update of mean
+ * and spread: equal draws have a spread of exactly 0. */
 static void add(gradient_sums *sums, uint64_t draw, size_t count, const float *got,
     const float *exact, double *mean)
 {
@@ -76,9 +76,9 @@ static void add(gradient_sums *sums, uint64_t draw, size_t count, const float *g
         sums->exact += e * e;
         sums->off += (g - e) * (g - e);
         if (mean != NULL) {
-            const double off = draw == 0 ? 0 : g - mean[i];
-            mean[i] = draw == 0 ? g : mean[i] + off / (double)(draw + 1);
-            sums->spread += off * (g - mean[i]);
+            const double off = draw == 0 ? 0 : g - e - mean[i];
+            mean[i] = draw == 0 ? g - e : mean[i] + off / (double)(draw + 1);
+            sums->spread += off * (g - e - mean[i]);
         }
     }
 }
@@ -101,15 +101,19 @@ static bool compare(const session *s, const session *exact, uint64_t draw, const
     return true;
 }
 
-/* Seeds differ between batches and between draws. */
-static bool compare_draws(session *s, const session *exact, uint64_t batch, size_t count,
+/* Seeds differ between batches and between draws. With dropout the exact model draws the same. */
+static bool compare_draws(session *s, session *exact, uint64_t batch, size_t count,
     const pair *host, gradient_check *check, fault *f)
 {
     const uint32_t *indices = s->order + batch * options_pass(s->options);
+    const bool drops = s->sizes.dropout > 0 || s->sizes.lora_dropout > 0;
     bool good = true;
     for (uint64_t draw = 0; good && draw < check->draws; ++draw) {
-        s->type->set_seed(s->model, 1 + batch + draw * s->options->gradient_check);
+        const uint64_t seed = 1 + batch + draw * s->options->gradient_check;
+        s->type->set_seed(s->model, seed);
+        s->type->set_seed(exact->model, seed);
         good = fault_check_signal(f, "comparing gradients") &&
+               ((draw > 0 && !drops) || gradient_make(exact, exact->model, indices, count, f)) &&
                gradient_make(s, s->model, indices, count, f) &&
                compare(s, exact, draw, host, check, f);
     }
@@ -125,8 +129,7 @@ static bool compare_batches(
     const size_t pass = options_pass(o);
     for (uint64_t i = 0; good && i < o->gradient_check && i * pass < o->train_limit; ++i) {
         const size_t count = session_count_at(pass, i, o->train_limit);
-        good = gradient_make(exact, exact->model, s->order + i * pass, count, f) &&
-               compare_draws(s, exact, i, count, host, check, f);
+        good = compare_draws(s, exact, i, count, host, check, f);
         check->batches += good;
     }
     return good;

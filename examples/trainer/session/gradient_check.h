@@ -3,11 +3,12 @@
  * the same images, with everything kept dense.
  *
  * For policies that draw, each batch is repeated with several seeds, which separates bias from
- * noise. With g_k the gradient of draw k of K, m their mean over k and e the exact one:
+ * noise. With g_k the gradient of draw k of K, e_k the exact one (with dropout that of the same
+ * mask, else one for all k), d_k = g_k - e_k, and m the mean of d_k over k:
  *
- *     error^2 = mean over k of |g_k - e|^2 / |e|^2
- *     noise^2 = sum over k of |g_k - m|^2 / (K - 1) / |e|^2
- *     bias^2  = |m - e|^2 / |e|^2 - noise^2 / K      the second term is the noise left in m
+ *     error^2 = mean over k of |d_k|^2 / |e|^2
+ *     noise^2 = sum over k of |d_k - m|^2 / (K - 1) / |e|^2
+ *     bias^2  = |m|^2 / |e|^2 - noise^2 / K          the second term is the noise left in m
  *             = error^2 - noise^2
  *
  * noise^2 and bias^2 are unbiased estimates. Over several batches, numerators and |e|^2 are summed.
@@ -24,7 +25,7 @@ typedef struct gradient_sums {
     double product;    /* got * exact */
     double got, exact; /* squares */
     double off;        /* squares of got - exact */
-    double spread;     /* squares of got - the draws' mean */
+    double spread;     /* squares of got - exact - its mean over the draws */
 } gradient_sums;
 
 typedef struct gradient_check {

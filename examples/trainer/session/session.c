@@ -211,6 +211,8 @@ static bool create_optimizer(session *s, fault *f)
     desc.nesterov = o->nesterov;
     if (desc.kind == CLPRUNE_OPTIMIZER_SGD)
         desc.momentum = (float)o->momentum;
+    if (o->beta2 > 0)
+        desc.beta2 = (float)o->beta2;
     const bool sliced = s->slices.context != NULL;
     const size_t count = session_only_tests(s) ? 0 : sliced ? s->slices.count : s->params_count;
     return fault_check(f, s->context,

@@ -172,6 +172,7 @@ static bool choose_sizes(session *s, fault *f)
         .image = (size_t)o->image_size,
         .classes = (size_t)o->classes,
         .folder = o->model_folder,
+        .dropout = (float)o->dropout,
         .train = o->train,
         .lora = o->lora,
         .lora_alpha = o->lora_alpha,

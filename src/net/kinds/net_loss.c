@@ -4,11 +4,10 @@
 
 #include <math.h>
 
-#include "clprune/element_loss.h"
-#include "clprune/token_loss.h"
 #include "net/build/append.h"
 #include "net/net_private.h"
 #include "nn/layers/biased_product.h"
+#include "nn/layers/loss_private.h"
 #include "nn/tokens/token_loss_private.h"
 #include "runtime/context/check.h"
 
@@ -135,11 +134,22 @@ static clprune_mat log_p_of(const clprune_net *net, size_t batch)
         net->body.log_p, 0, batch * net->graph.values[net->graph.output].shape.rows);
 }
 
-/* The second labels of rows; NULL: there are none. */
-static const clprune__label_mix *mix_of(const clprune_net_data *data, clprune__label_mix *mix)
+/* Whether a cross-entropy has probabilities in place of labels. */
+static bool is_soft(const clprune_net *net, const clprune_net_data *data)
 {
-    *mix = (clprune__label_mix){data->other_labels, data->shares};
-    return clprune__is_absent(data->shares) ? NULL : mix;
+    return net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY && !clprune__is_absent(data->targets);
+}
+
+static clprune__label_terms terms_of(const clprune_net *net, const clprune_net_data *data)
+{
+    return (clprune__label_terms){data->other_labels, data->shares, data->class_weights,
+        is_soft(net, data) ? data->targets : CLPRUNE_NO_MAT, data->weights,
+        net->graph.values[net->graph.output].shape.rows, 0};
+}
+
+static clprune__element_weights weights_of(const clprune_net_data *data)
+{
+    return (clprune__element_weights){data->class_weights, data->positive_weights, data->weights};
 }
 
 /* The value or the gradient of the logits' bias, if they have one. */
@@ -159,8 +169,9 @@ static clprune_status token_loss(
     const clprune_mat x = clprune__net_output(net, data->batch);
     const bool training = net->at.phase == CLPRUNE__NET_TRAINED;
     const bool trained = net->graph.values[net->graph.output].trained;
-    return clprune_token_head(net->context, data->batch, 0.0f, data->smoothing, scale_of(data),
-        net->graph.cap, x, w->value, bias_of(net, false), data->labels, loss, hit,
+    const clprune__label_terms terms = terms_of(net, data);
+    return clprune__token_head(net->context, data->batch, 0.0f, data->smoothing, scale_of(data),
+        net->graph.cap, x, w->value, bias_of(net, false), data->labels, &terms, loss, hit,
         training && trained ? x : CLPRUNE_NO_MAT, training ? w->grad : CLPRUNE_NO_MAT,
         training ? bias_of(net, true) : CLPRUNE_NO_MAT, NULL);
 }
@@ -170,27 +181,35 @@ clprune_status clprune__net_loss_forward(
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
+    const clprune__label_terms terms = terms_of(net, data);
+    const clprune__element_weights weights = weights_of(data);
     clprune_mat labels;
-    clprune__label_mix mix;
     REQUIRE(clprune__is_absent(data->shares) || net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY,
         CLPRUNE_INVALID_ARGUMENT,
         "data.shares are given, but only clprune_net_cross_entropy has other labels");
     REQUIRE(net->graph.loss != CLPRUNE__NET_CUSTOM_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "the loss is the caller's (clprune_net_custom_loss); call clprune_net_backward with "
         "data.output_grad");
-    if (net->graph.loss == CLPRUNE__NET_ELEMENT_LOSS)
+    const bool soft = is_soft(net, data);
+    if (net->graph.loss == CLPRUNE__NET_ELEMENT_LOSS || soft)
         TRY(clprune__check_mat(context, "data.targets", data->targets, y.rows, y.cols));
     else
         TRY(clprune__check_ints(context, "data.labels", data->labels, y.rows, &labels));
+    REQUIRE(!soft || data->labels.buffer == NULL, CLPRUNE_INVALID_ARGUMENT,
+        "data.labels and data.targets are given, but a cross-entropy has either");
+    REQUIRE(clprune__is_absent(hit) || (net->graph.loss != CLPRUNE__NET_ELEMENT_LOSS && !soft),
+        CLPRUNE_INVALID_ARGUMENT, "hit is given, but a loss with targets has none");
+    REQUIRE(
+        net->graph.loss == CLPRUNE__NET_ELEMENT_LOSS || clprune__is_absent(data->positive_weights),
+        CLPRUNE_INVALID_ARGUMENT,
+        "data.positive_weights are given, but only clprune_net_binary_cross_entropy has them");
     if (net->graph.loss == CLPRUNE__NET_TOKEN_LOSS)
         return token_loss(net, data, loss, hit);
     if (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY)
         return clprune__token_loss_forward(context, data->batch, data->smoothing, y, data->labels,
-            mix_of(data, &mix), log_p_of(net, data->batch), net->body.row_weight, loss, hit, NULL);
-    REQUIRE(clprune__is_absent(hit), CLPRUNE_INVALID_ARGUMENT,
-        "hit is given, but a loss with targets has none");
-    return clprune_element_loss_forward(
-        context, &net->graph.element, data->batch, y, data->targets, loss, NULL);
+            &terms, log_p_of(net, data->batch), net->body.row_weight, loss, hit, NULL);
+    return clprune__element_loss_forward(
+        context, &net->graph.element, &weights, data->batch, y, data->targets, loss, NULL);
 }
 
 /* loss = mean over the samples of -sum_k q_k log_softmax(logits)_k, or of the mean of f(y, target)
@@ -199,7 +218,8 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
-    clprune__label_mix mix;
+    const clprune__label_terms terms = terms_of(net, data);
+    const clprune__element_weights weights = weights_of(data);
     if (net->graph.loss == CLPRUNE__NET_CUSTOM_LOSS)
         return clprune__same_mat(data->output_grad, y)
                    ? CLPRUNE_SUCCESS
@@ -208,10 +228,9 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
         return CLPRUNE_SUCCESS;
     if (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY)
         return clprune__token_loss_backward(context, data->smoothing, scale_of(data),
-            net->body.row_weight, log_p_of(net, data->batch), data->labels, mix_of(data, &mix), y,
-            NULL);
-    return clprune_element_loss_backward(
-        context, &net->graph.element, data->batch, scale_of(data), y, data->targets, y, NULL);
+            net->body.row_weight, log_p_of(net, data->batch), data->labels, &terms, y, NULL);
+    return clprune__element_loss_backward(context, &net->graph.element, &weights, data->batch,
+        scale_of(data), y, data->targets, y, NULL);
 }
 
 clprune_status clprune__net_loss_logits(

@@ -112,7 +112,8 @@ clprune_status clprune__net_check_labels(clprune_net *net, const clprune_net_dat
 {
     const clprune_mat x = clprune__net_output(net, data->batch);
     clprune_mat poison = net->body.row_weight;
-    if (net->graph.loss == CLPRUNE__NET_ELEMENT_LOSS)
+    if (net->graph.loss == CLPRUNE__NET_ELEMENT_LOSS ||
+        (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY && data->targets.buffer != NULL))
         return CLPRUNE_SUCCESS;
     if (net->graph.loss == CLPRUNE__NET_TOKEN_LOSS) {
         const clprune_mat dw = net->body.tensors[net->graph.head - 1].grad;

@@ -1,7 +1,7 @@
 #include "clprune/cross_entropy.h"
 
 #include "core/checked.h"
-#include "nn/layers/cross_entropy_private.h"
+#include "nn/layers/loss_private.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 
@@ -21,56 +21,95 @@ static float target_off(float smoothing, size_t classes)
     return classes > 0 ? (float)((double)smoothing / (double)classes) : 0;
 }
 
-/* Checks smoothing and the labels; *mat: these, as a row. */
-static clprune_status check_labels(
-    clprune_context *context, float smoothing, clprune_ints labels, size_t batch, clprune_mat *mat)
+/* Checks smoothing, and the labels unless there are targets; *mat: these, as a row. */
+static clprune_status check_labels(clprune_context *context, float smoothing, clprune_ints labels,
+    const clprune__label_terms *terms, size_t batch, clprune_mat *mat)
 {
+    *mat = CLPRUNE_NO_MAT;
     REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
         "smoothing is %g, expected a value in [0, 1)", (double)smoothing);
-    return clprune__check_ints(context, "labels", labels, batch, mat);
+    return terms != NULL && !clprune__is_absent(terms->targets)
+               ? CLPRUNE_SUCCESS
+               : clprune__check_ints(context, "labels", labels, batch, mat);
 }
 
-/* The mix of a call: without one, labels and no shares. *mat: the other labels, as a row, or none.
- */
-static clprune_status take_mix(clprune_context *context, const clprune__label_mix *mix,
-    clprune_ints labels, size_t batch, clprune__label_mix *taken, clprune_mat *mat)
+/* The terms of a call: without a mix, labels and no shares. *mat: the other labels, as a row, or
+ * none. */
+static clprune_status take_terms(clprune_context *context, const clprune__label_terms *terms,
+    clprune_ints labels, size_t batch, clprune__label_terms *taken, clprune_mat *mat)
 {
-    *taken = (clprune__label_mix){labels, CLPRUNE_NO_MAT};
+    *taken = terms != NULL ? *terms : (clprune__label_terms){.shares = CLPRUNE_NO_MAT};
     *mat = CLPRUNE_NO_MAT;
-    if (mix == NULL || clprune__is_absent(mix->shares))
-        return CLPRUNE_SUCCESS;
-    *taken = *mix;
-    return clprune__check_ints(context, "other labels", mix->others, batch, mat);
+    if (!clprune__is_absent(taken->shares)) {
+        REQUIRE(clprune__is_absent(taken->class_weights) && clprune__is_absent(taken->targets),
+            CLPRUNE_INVALID_ARGUMENT,
+            "rows have two labels, which do not go with weights of classes, nor with targets");
+        return clprune__check_ints(context, "other labels", taken->others, batch, mat);
+    }
+    taken->others = labels;
+    return CLPRUNE_SUCCESS;
+}
+
+/* A team for each row; with targets in place of labels; with weights of classes, which are the last
+ * argument. */
+static clprune__rowwise plan_rows(
+    const clprune_context *context, size_t batch, size_t classes, bool soft, bool weighted)
+{
+    clprune__rowwise plan = clprune__team_plan(context, batch, classes);
+    if (soft)
+        clprune__define(&plan.defines, "SOFT", 1);
+    if (weighted)
+        clprune__define(&plan.defines, "WEIGHTS", 1);
+    return plan;
+}
+
+/* The arguments that say what is right: targets, or labels. shares: any matrix without them. */
+static void add_labels(clprune__launch *launch, const clprune__label_terms *terms,
+    clprune_ints labels, clprune_mat shares)
+{
+    if (!clprune__is_absent(terms->targets)) {
+        clprune__arg_mat(launch, terms->targets);
+        return;
+    }
+    clprune__arg_ints(launch, labels);
+    clprune__arg_ints(launch, terms->others);
+    clprune__arg_mat(launch, shares);
 }
 
 clprune_status clprune__cross_entropy_forward(clprune_context *context, float smoothing,
-    clprune_mat logits, clprune_ints labels, const clprune__label_mix *mix, clprune_mat log_p,
+    clprune_mat logits, clprune_ints labels, const clprune__label_terms *terms, clprune_mat log_p,
     clprune_mat loss, clprune_mat hit, cl_event *event)
 {
     const size_t batch = logits.rows, classes = logits.cols;
     const bool has_hit = !clprune__is_absent(hit);
-    clprune__label_mix both;
+    clprune__label_terms t;
     clprune_mat all, others;
-    TRY(check_labels(context, smoothing, labels, batch, &all));
-    TRY(take_mix(context, mix, labels, batch, &both, &others));
-    const bool mixes = !clprune__is_absent(both.shares);
-    enum { LOGITS, LABELS, OTHERS, SHARES, LOG_P, LOSS, HIT, ALL };
+    TRY(check_labels(context, smoothing, labels, terms, batch, &all));
+    TRY(take_terms(context, terms, labels, batch, &t, &others));
+    const bool mixes = !clprune__is_absent(t.shares);
+    const bool soft = !clprune__is_absent(t.targets);
+    const bool weighted = !clprune__is_absent(t.class_weights);
+    enum { LOGITS, LABELS, OTHERS, SHARES, TARGETS, WEIGHTS, LOG_P, LOSS, HIT, ALL };
     const clprune__operand operands[ALL] = {{"logits", logits, batch, classes},
-        {"labels", all, 1, batch}, {"other labels", others, 1, batch, .optional = true},
-        {"shares", both.shares, batch, 1, .optional = true},
+        {"labels", all, 1, batch, .optional = soft},
+        {"other labels", others, 1, batch, .optional = true},
+        {"shares", t.shares, batch, 1, .optional = true},
+        {"targets", t.targets, batch, classes, .optional = true},
+        {"class_weights", t.class_weights, 1, classes, .optional = true},
         {"log_p", log_p, batch, classes, .in_place = 1u << LOGITS}, {"loss", loss, batch, 1},
         {"hit", hit, batch, 1, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOG_P, ALL));
-    const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
+    const clprune__rowwise plan = plan_rows(context, batch, classes, soft, weighted);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &cross_entropy_forward_kernel, &plan, &launch));
     ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes));
     clprune__arg_uint(&launch, has_hit);
     clprune__arg_uint(&launch, mixes);
     clprune__arg_mat(&launch, logits);
-    clprune__arg_ints(&launch, labels);
-    clprune__arg_ints(&launch, both.others);
-    ARG_MATS(&launch, mixes ? both.shares : clprune__untouched(logits), log_p, loss, hit);
+    add_labels(&launch, &t, labels, mixes ? t.shares : clprune__untouched(logits));
+    ARG_MATS(&launch, log_p, loss, hit);
+    if (weighted)
+        clprune__arg_mat(&launch, t.class_weights);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
@@ -85,32 +124,41 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
 
 clprune_status clprune__cross_entropy_backward(clprune_context *context, float smoothing,
     float scale, clprune_mat weight, clprune_mat log_p, clprune_ints labels,
-    const clprune__label_mix *mix, clprune_mat dlogits, cl_event *event)
+    const clprune__label_terms *terms, clprune_mat dlogits, cl_event *event)
 {
     const size_t batch = log_p.rows, classes = log_p.cols;
     const bool has_weight = !clprune__is_absent(weight);
-    clprune__label_mix both;
+    clprune__label_terms t;
     clprune_mat all, others;
-    TRY(check_labels(context, smoothing, labels, batch, &all));
-    TRY(take_mix(context, mix, labels, batch, &both, &others));
-    const bool mixes = !clprune__is_absent(both.shares);
-    enum { WEIGHT, LOG_P, LABELS, OTHERS, SHARES, DLOGITS, ALL };
+    TRY(check_labels(context, smoothing, labels, terms, batch, &all));
+    TRY(take_terms(context, terms, labels, batch, &t, &others));
+    const bool mixes = !clprune__is_absent(t.shares);
+    const bool soft = !clprune__is_absent(t.targets);
+    const bool weighted = !clprune__is_absent(t.class_weights);
+    const bool has_samples = !clprune__is_absent(t.weights);
+    enum { WEIGHT, LOG_P, LABELS, OTHERS, SHARES, TARGETS, WEIGHTS, SAMPLES, DLOGITS, ALL };
     const clprune__operand operands[ALL] = {{"weight", weight, 1, 1, .optional = true},
-        {"log_p", log_p, batch, classes}, {"labels", all, 1, batch},
+        {"log_p", log_p, batch, classes}, {"labels", all, 1, batch, .optional = soft},
         {"other labels", others, 1, batch, .optional = true},
-        {"shares", both.shares, batch, 1, .optional = true},
+        {"shares", t.shares, batch, 1, .optional = true},
+        {"targets", t.targets, batch, classes, .optional = true},
+        {"class_weights", t.class_weights, 1, classes, .optional = true},
+        {"weights", t.weights, t.weights.rows, 1, .optional = true},
         {"dlogits", dlogits, batch, classes, .in_place = 1u << LOG_P}};
     TRY(clprune__check_operands(context, operands, DLOGITS, ALL));
-    const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
+    const clprune__rowwise plan = plan_rows(context, batch, classes, soft, weighted);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &cross_entropy_backward_kernel, &plan, &launch));
     ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes), scale);
     clprune__arg_uint(&launch, has_weight);
     clprune__arg_uint(&launch, mixes);
-    ARG_MATS(&launch, has_weight ? weight : clprune__untouched(log_p), log_p);
-    clprune__arg_ints(&launch, labels);
-    clprune__arg_ints(&launch, both.others);
-    ARG_MATS(&launch, mixes ? both.shares : log_p, dlogits);
+    ARG_ULONGS(&launch, has_samples ? t.sample_rows : 0, t.first_row);
+    ARG_MATS(&launch, has_weight ? weight : clprune__untouched(log_p),
+        has_samples ? t.weights : clprune__untouched(log_p), log_p);
+    add_labels(&launch, &t, labels, mixes ? t.shares : log_p);
+    clprune__arg_mat(&launch, dlogits);
+    if (weighted)
+        clprune__arg_mat(&launch, t.class_weights);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 

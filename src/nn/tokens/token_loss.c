@@ -29,28 +29,56 @@ static const clprune__kernel_def cap_backward_kernel = {
 #define HEAD_ROWS     128
 #define HEAD_PARTS    8 /* of these rows, with a cap */
 
-/* weight = batch / count of the labels that are not ignored. One group, of few work-items. */
-static clprune_status find_weight(
-    clprune_context *context, size_t batch, size_t rows, clprune_ints labels, clprune_mat weight)
+/* weight = batch / count of the labels that are not ignored, or / the sum of their classes'
+ * weights; with targets batch / rows. One group, of few work-items. */
+static clprune_status find_weight(clprune_context *context, size_t batch, size_t rows,
+    clprune_ints labels, const clprune__label_terms *terms, clprune_mat weight)
 {
+    const clprune_mat class_weights = terms->class_weights;
+    if (!clprune__is_absent(terms->targets))
+        return clprune__mat_fill(
+            context, rows > 0 ? (float)((double)batch / (double)rows) : 0, weight, NULL);
+    const bool weighted = !clprune__is_absent(class_weights);
     clprune__rowwise plan = clprune__team_plan(context, 1, 1);
     plan.global = plan.local;
+    if (weighted)
+        clprune__define(&plan.defines, "WEIGHTS", 1);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &token_loss_weight_kernel, &plan.defines, &launch));
     launch.least_group = plan.team;
     ARG_ULONGS(&launch, batch, rows);
     clprune__arg_ints(&launch, labels);
     clprune__arg_mat(&launch, weight);
+    if (weighted) {
+        clprune__arg_ulong(&launch, class_weights.cols);
+        clprune__arg_mat(&launch, class_weights);
+    }
     return clprune__rowwise_end(&launch, &plan, NULL);
 }
 
-/* y = weight * the sums of the rows of x. */
-static clprune_status sum_samples(
-    clprune_context *context, clprune_mat weight, clprune_mat x, clprune_mat y, cl_event *event)
+/* The terms of a call, checked but for second labels. */
+static clprune_status take_terms(clprune_context *context, const clprune__label_terms *terms,
+    size_t batch, size_t classes, clprune__label_terms *taken)
 {
+    *taken = terms != NULL ? *terms : (clprune__label_terms){.shares = CLPRUNE_NO_MAT};
+    if (!clprune__is_absent(taken->class_weights))
+        TRY(clprune__check_mat(context, "class_weights", taken->class_weights, 1, classes));
+    if (!clprune__is_absent(taken->weights))
+        TRY(clprune__check_mat(context, "weights", taken->weights, batch, 1));
+    return CLPRUNE_SUCCESS;
+}
+
+/* y = weight * the sums of the rows of x, with weights of samples times these. */
+static clprune_status sum_samples(clprune_context *context, clprune_mat weight, clprune_mat weights,
+    clprune_mat x, clprune_mat y, cl_event *event)
+{
+    const bool has_samples = !clprune__is_absent(weights);
     const clprune__rowwise plan = clprune__team_plan(context, x.rows, x.cols);
-    const clprune_mat mats[] = {weight, x, y};
-    return clprune__rowwise_run(context, &token_loss_sums_kernel, &plan, 3, mats, event);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &token_loss_sums_kernel, &plan, &launch));
+    clprune__arg_uint(&launch, has_samples);
+    ARG_MATS(&launch, weight, has_samples ? weights : clprune__untouched(x), x, y);
+    return clprune__rowwise_end(&launch, &plan, event);
 }
 
 /* Losses and hits of all rows, in scratch; the same as batch x rows matrices. */
@@ -74,21 +102,22 @@ static clprune_status take_losses(
 }
 
 static clprune_status sum_losses(clprune_context *context, const row_losses *l, clprune_mat weight,
-    clprune_mat loss, clprune_mat hit, cl_event *event)
+    clprune_mat weights, clprune_mat loss, clprune_mat hit, cl_event *event)
 {
-    const bool has_hit = !clprune__is_absent(hit);
-    if (has_hit)
-        TRY(sum_samples(context, weight, l->sample_hit, hit, NULL));
-    return sum_samples(context, weight, l->sample_loss, loss, event);
+    if (!clprune__is_absent(hit))
+        TRY(sum_samples(context, weight, CLPRUNE_NO_MAT, l->sample_hit, hit, NULL));
+    return sum_samples(context, weight, weights, l->sample_loss, loss, event);
 }
 
-/* Checks that `rows` are those of `batch` samples, and their labels; *mat: these, as a row. */
-static clprune_status check_rows(
-    clprune_context *context, size_t batch, size_t rows, clprune_ints labels, clprune_mat *mat)
+/* Checks that `rows` are those of `batch` samples, and their labels, unless they have targets;
+ * *mat: these, as a row. */
+static clprune_status check_rows(clprune_context *context, size_t batch, size_t rows, bool soft,
+    clprune_ints labels, clprune_mat *mat)
 {
     REQUIRE(batch > 0 ? rows % batch == 0 : rows == 0, CLPRUNE_INVALID_SIZE,
         "%zu rows are no multiple of the batch, %zu", rows, batch);
-    return clprune__check_ints(context, "labels", labels, rows, mat);
+    *mat = CLPRUNE_NO_MAT;
+    return soft ? CLPRUNE_SUCCESS : clprune__check_ints(context, "labels", labels, rows, mat);
 }
 
 static clprune_status check_smoothing(clprune_context *context, float smoothing)
@@ -99,28 +128,31 @@ static clprune_status check_smoothing(clprune_context *context, float smoothing)
 }
 
 clprune_status clprune__token_loss_forward(clprune_context *context, size_t batch, float smoothing,
-    clprune_mat logits, clprune_ints labels, const clprune__label_mix *mix, clprune_mat log_p,
+    clprune_mat logits, clprune_ints labels, const clprune__label_terms *terms, clprune_mat log_p,
     clprune_mat weight, clprune_mat loss, clprune_mat hit, cl_event *event)
 {
     SCRATCH_SCOPE(context);
     const size_t rows = logits.rows, classes = logits.cols;
     clprune_mat all;
+    clprune__label_terms t;
     row_losses l;
     TRY(check_smoothing(context, smoothing));
-    TRY(check_rows(context, batch, rows, labels, &all));
+    TRY(take_terms(context, terms, batch, classes, &t));
+    const bool soft = !clprune__is_absent(t.targets);
+    TRY(check_rows(context, batch, rows, soft, labels, &all));
     enum { LOGITS, LABELS, LOG_P, WEIGHT, LOSS, HIT, ALL };
     const clprune__operand operands[ALL] = {{"logits", logits, rows, classes},
-        {"labels", all, 1, rows}, {"log_p", log_p, rows, classes, .in_place = 1u << LOGITS},
-        {"weight", weight, 1, 1}, {"loss", loss, batch, 1},
-        {"hit", hit, batch, 1, .optional = true}};
+        {"labels", all, 1, rows, .optional = soft},
+        {"log_p", log_p, rows, classes, .in_place = 1u << LOGITS}, {"weight", weight, 1, 1},
+        {"loss", loss, batch, 1}, {"hit", hit, batch, 1, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOG_P, ALL));
-    TRY(find_weight(context, batch, rows, labels, weight));
+    TRY(find_weight(context, batch, rows, labels, &t, weight));
     if (batch == 0)
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, !clprune__is_absent(hit), &l));
     TRY(clprune__cross_entropy_forward(
-        context, smoothing, logits, labels, mix, log_p, l.loss, l.hit, NULL));
-    return sum_losses(context, &l, weight, loss, hit, event);
+        context, smoothing, logits, labels, terms, log_p, l.loss, l.hit, NULL));
+    return sum_losses(context, &l, weight, t.weights, loss, hit, event);
 }
 
 clprune_status clprune_token_loss_forward(clprune_context *context, size_t batch, float smoothing,
@@ -133,12 +165,12 @@ clprune_status clprune_token_loss_forward(clprune_context *context, size_t batch
 }
 
 clprune_status clprune__token_loss_backward(clprune_context *context, float smoothing, float scale,
-    clprune_mat weight, clprune_mat log_p, clprune_ints labels, const clprune__label_mix *mix,
+    clprune_mat weight, clprune_mat log_p, clprune_ints labels, const clprune__label_terms *terms,
     clprune_mat dlogits, cl_event *event)
 {
     TRY(clprune__check_mat(context, "weight", weight, 1, 1));
     return clprune__cross_entropy_backward(
-        context, smoothing, scale, weight, log_p, labels, mix, dlogits, event);
+        context, smoothing, scale, weight, log_p, labels, terms, dlogits, event);
 }
 
 clprune_status clprune_token_loss_backward(clprune_context *context, float smoothing, float scale,
@@ -158,6 +190,7 @@ typedef struct head {
     float beta, smoothing, scale, cap;
     clprune_mat x, w, b, weight, dx, dw, db, kept; /* kept: capped logits of a part of the rows */
     clprune_ints labels;
+    const clprune__label_terms *terms;
     const row_losses *losses;
 } head;
 
@@ -198,11 +231,13 @@ static clprune_status run_losses(
 {
     const clprune_ints labels = {h->labels.buffer, h->labels.offset + first};
     const clprune_mat hit = h->losses->hit;
-    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, NULL, z,
+    clprune__label_terms terms = *h->terms;
+    terms.first_row = first;
+    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, &terms, z,
         clprune_mat_rows(h->losses->loss, first, z.rows),
         clprune__is_absent(hit) ? hit : clprune_mat_rows(hit, first, z.rows), NULL));
     return grads ? clprune__cross_entropy_backward(
-                       context, h->smoothing, h->scale, h->weight, z, labels, NULL, z, NULL)
+                       context, h->smoothing, h->scale, h->weight, z, labels, &terms, z, NULL)
                  : CLPRUNE_SUCCESS;
 }
 
@@ -259,15 +294,26 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
     clprune_mat db, cl_event *event)
 {
     ENTER(context);
+    return clprune__token_head(context, batch, beta, smoothing, scale, cap, x, w, b, labels, NULL,
+        loss, hit, dx, dw, db, event);
+}
+
+clprune_status clprune__token_head(clprune_context *context, size_t batch, float beta,
+    float smoothing, float scale, float cap, clprune_mat x, clprune_mat w, clprune_mat b,
+    clprune_ints labels, const clprune__label_terms *terms, clprune_mat loss, clprune_mat hit,
+    clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event)
+{
     SCRATCH_SCOPE(context);
     const size_t rows = x.rows, cols = x.cols, vocabulary = w.rows;
     const bool has_hit = !clprune__is_absent(hit);
     clprune_mat all, z;
+    clprune__label_terms t;
     row_losses l;
     TRY(check_smoothing(context, smoothing));
+    TRY(take_terms(context, terms, batch, vocabulary, &t));
     REQUIRE(cap >= 0 && isfinite(cap), CLPRUNE_INVALID_ARGUMENT,
         "cap is %g, expected 0 or a finite number above", (double)cap);
-    TRY(check_rows(context, batch, rows, labels, &all));
+    TRY(check_rows(context, batch, rows, false, labels, &all));
     enum { X, W, B, LABELS, LOSS, HIT, DX, DW, DB, ALL };
     const clprune__operand operands[ALL] = {{"x", x, rows, cols},
         {"w", w, vocabulary, cols, .bf16 = true, .codes = true},
@@ -277,7 +323,7 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
         {"dw", dw, vocabulary, cols, .optional = true},
         {"db", db, 1, vocabulary, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOSS, ALL));
-    head h = {beta, smoothing, scale, cap, x, w, b, {0}, dx, dw, db, {0}, labels, &l};
+    head h = {beta, smoothing, scale, cap, x, w, b, {0}, dx, dw, db, {0}, labels, &t, &l};
     if (rows == 0 && !clprune__is_absent(dw))
         TRY(clprune__scale(context, beta, dw, NULL));
     if (rows == 0 && !clprune__is_absent(db))
@@ -286,7 +332,7 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, has_hit, &l));
     TRY(clprune__scratch_mat(context, 1, 1, &h.weight));
-    TRY(find_weight(context, batch, rows, labels, h.weight));
+    TRY(find_weight(context, batch, rows, labels, &t, h.weight));
     const size_t most = rows_at_once(context, rows, vocabulary);
     TRY(clprune__scratch_mat(context, most, vocabulary, &z));
     if (cap != 0)
@@ -294,5 +340,5 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
             context, (most + HEAD_PARTS - 1) / HEAD_PARTS, vocabulary, &h.kept));
     for (size_t first = 0; first < rows; first += most)
         TRY(run_rows(context, &h, first, clprune_mat_rows(z, 0, clprune__min(most, rows - first))));
-    return sum_losses(context, &l, h.weight, loss, hit, event);
+    return sum_losses(context, &l, h.weight, t.weights, loss, hit, event);
 }
