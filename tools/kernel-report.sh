@@ -20,7 +20,7 @@ unset CDPATH # with it, cd prints, and may go elsewhere
 set -euo pipefail
 
 # Kernels that only CPUs run.
-cpu_only=" attention_backward_whole bf16_probe bspmm_index_pairs bspmm_pairs bspmm_index_words bspmm_words bspmm_panels bspmm_nn_lists bspmm_nn_strips bspmm_tn_bf16 bspmm_nt_bf16 conv_dw_bf16_vector conv_dw_bf16_vector_quantised conv_pairs conv_weights_bf16 gemm_bf16 gemm_bf16_quantised conv_vector conv_strip_vector conv_weights conv_dw_vector conv_dw_pooled_vector conv_lists conv_dw_pruned_vector gemm_vector gemm_vector_quantised bspmm_tn_vector bspmm_nt_vector prune_select_vector "
+cpu_only=" amx_probe attention_backward_whole bf16_probe bspmm_index_pairs bspmm_pairs bspmm_index_words bspmm_words bspmm_panels bspmm_nn_lists bspmm_nn_strips bspmm_tn_bf16 bspmm_nt_bf16 conv_dw_bf16_vector conv_dw_bf16_vector_quantised conv_amx conv_dw_amx conv_dw_amx_quantised conv_pairs conv_weights_bf16 gemm_bf16 gemm_bf16_quantised conv_vector conv_strip_vector conv_weights conv_dw_vector conv_dw_pooled_vector conv_lists conv_dw_pruned_vector gemm_vector gemm_vector_quantised bspmm_tn_vector bspmm_nt_vector prune_select_vector "
 
 die() {
     echo "kernel-report: $*" >&2

@@ -41,7 +41,7 @@
 #define AMX 0
 #endif
 #if AMX
-#include "sparse/list_amx.clh"
+#include "amx/list_amx.clh"
 #endif
 #if !defined(BC) || !defined(SEG) || !defined(IMAGES) || !defined(AHEAD)
 #error "conv_dw_pruned_vector.cl needs BC, SEG, IMAGES and AHEAD"

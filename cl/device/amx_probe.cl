@@ -3,7 +3,7 @@
  * then nothing else happens. V is 1. */
 #include "prelude/pairs.clh"
 #if AMX == 2 || (defined(__x86_64__) && defined(__AVX512F__))
-#include "prelude/amx.clh"
+#include "amx/amx.clh"
 
 /* AMX-BF16, AMX-TILE, and that the system keeps both of tiles' registers. */
 static inline uint has_instructions(void)

@@ -23,7 +23,7 @@
 #define AMX 0
 #endif
 #if AMX
-#include "prelude/amx.clh"
+#include "amx/amx.clh"
 #endif
 #if !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS)
 #error "gemm_bf16_vector.cl needs KC, MC, TRANSPOSE_A, TRANSPOSE_B and BIAS"

@@ -18,7 +18,7 @@
 #define AMX 0
 #endif
 #if AMX
-#include "sparse/list_amx.clh"
+#include "amx/list_amx.clh"
 #endif
 #if !defined(BC) || !defined(SEG)
 #error "bspmm_tn_bf16_vector.cl needs BC and SEG"

@@ -244,7 +244,8 @@ static void bad_debug(NO_ROW)
         test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_DEBUG has \"");
         test_says(clprune_last_error(NULL),
             "expected kernels=auto|vector|tiled, gemm=auto|vector|tiled|clblast, "
-            "mma=auto|emulated, bf16=auto|converted|pairs|tiles, row=auto|gpu|gpu-amd|gpu-intel|cpu-avx2, "
+            "mma=auto|emulated, bf16=auto|converted|pairs|tiles, "
+            "row=auto|gpu|gpu-amd|gpu-intel|cpu-avx2, "
             "forget=keep|poison, arena=on|off, order=plain|reversed|mixed, units=1 to 99999 or "
             "check=on|off");
     }

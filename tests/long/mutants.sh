@@ -464,7 +464,7 @@ mutant test_gemm gemm_bf16_vector.cl 'first16(a + k + 16, left_of(depth, k + 16)
 mutant test_gemm amx.clh 'at + 1 < depth ? count - c : 0' 'count - c'
 mutant test_gemm amx.clh 'r % 16 * 16' 'r % 8 * 16'
 mutant test_gemm amx.clh 'c / 16 * below' '0'
-mutant test_gemm amx_probe.cl 'a + 32 * r + 16' 'a + 32 * r'
+mutant test_mma amx_probe.cl 'a + 32 * r + 16' 'a + 32 * r'
 mutant test_conv2d conv_amx.cl 'reach[r / 32] >> t & 1' 'reach[0] >> t & 1'
 mutant test_conv2d conv_amx.cl 'r < p.rows && i < g.source_height' 'r < p.rows && i <= g.source_height'
 mutant test_conv2d conv_amx.cl '+ column % WP' ''

@@ -317,6 +317,30 @@ static void wish(void **state)
     clprune_context_destroy(context);
 }
 
+/* The emulation of AMX passes its probe, and no kernel has AMX without it. */
+static void amx(NO_ROW)
+{
+    static const struct {
+        setup setup;
+        const char *says;
+    } rows[] = {
+        {{CLPRUNE_PRECISION_BF16, "kernels=vector,bf16=tiles"}, "products by AMX, emulated"},
+        {{CLPRUNE_PRECISION_BF16, "kernels=vector,bf16=pairs"}, NULL},
+        {{CLPRUNE_PRECISION_BF16, "kernels=vector,bf16=converted"}, NULL}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        journal *j = test_alloc(sizeof *j);
+        clprune_context *context = create_narrow(rows[i].setup, j);
+        const clprune_mat a = test_new_mat(test_context(), 40, 64),
+                          c = test_new_mat(test_context(), 40, 40);
+        TEST_OK(clprune_mat_fill(context, 1, a, NULL));
+        TEST_OK(clprune_gemm(context, false, true, 1, 0, a, a, c, NULL));
+        if (rows[i].says != NULL)
+            assert_non_null(strstr(j->text, rows[i].says));
+        assert_int_equal(strstr(j->text, "-DAMX=2") != NULL, rows[i].says != NULL);
+        clprune_context_destroy(context);
+    }
+}
+
 /* Legal tile sizes that nobody would choose, with a format each. */
 static const struct odd_tuning {
     setup setup;
@@ -451,6 +475,7 @@ int main(void)
     test_list list = {0};
     test_add(&list, choices, NULL, "options and environment");
     test_add(&list, dry, NULL, "dry contexts");
+    test_add(&list, amx, NULL, "AMX");
     test_add(&list, on_a_busy_queue, NULL, "on a busy queue");
     for (int i = 0; i < 2; i++)
         test_add(&list, tuned, &odd_tunings[i], "odd tuning %d", i);

@@ -9,10 +9,10 @@
 #include "runtime/memory/matrix_private.h"
 #include "runtime/memory/scratch.h"
 
-static const clprune__kernel_def conv_amx_kernel = {"conv/conv_amx.cl", "conv_amx"};
-static const clprune__kernel_def conv_dw_amx_kernel = {"conv/conv_dw_amx.cl", "conv_dw_amx"};
+static const clprune__kernel_def conv_amx_kernel = {"amx/conv_amx.cl", "conv_amx"};
+static const clprune__kernel_def conv_dw_amx_kernel = {"amx/conv_dw_amx.cl", "conv_dw_amx"};
 static const clprune__kernel_def conv_dw_amx_quantised_kernel = {
-    "conv/conv_dw_amx.cl", "conv_dw_amx_quantised"};
+    "amx/conv_dw_amx.cl", "conv_dw_amx_quantised"};
 
 /* Of conv_amx.cl: pixels of a group, and words of each, which are packed at once and fit a
  * second-level cache; words of a tile; taps at once. Of conv_dw_amx.cl: outputs of a group, pixels

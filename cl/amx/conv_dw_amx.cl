@@ -13,7 +13,7 @@
  *
  * Local memory: (MC + PANELS * PANEL) * KC * 2 bytes, and KC * 16. 32 divides MC and KC. */
 #include "conv/layer.clh"
-#include "prelude/amx.clh"
+#include "amx/amx.clh"
 #include "prelude/product_tile.clh"
 #include "prelude/quantise.clh"
 #if !defined(MC) || !defined(KC) || !defined(PANELS)

@@ -7,7 +7,7 @@
  *
  * Local memory: MC * (KW + 2) words, and 64 bits for each tile. rows <= MC, 32 divides MC; run * k <= KW, run <= 64. */
 #include "conv/pixels.clh"
-#include "prelude/amx.clh"
+#include "amx/amx.clh"
 #include "prelude/product_tile.clh"
 #if !defined(MC) || !defined(KW) || !defined(WP)
 #error "conv_amx.cl needs MC, KW and WP"
