@@ -30,5 +30,4 @@ run() { # NAME OPTION...
 }
 run dense --activations dense
 run compact --activations compact
-run compact-plus --activations compact-plus
 run least --activations least
