@@ -23,9 +23,12 @@ run() { # NAME OPTION...
             --warmup-epochs 0 --epochs 2 --steps 2000 --test-steps 500 --seed "$seed" --quiet \
             --output-dir "$out/$name-$seed" --overwrite --summary-json "$out/$name-$seed.json" "$@"
         saved=$(sed -n 's/.*"saved_activation_bytes": *\([0-9]*\).*/\1/p' "$out/$name-$seed.json")
-        awk -F, -v start="$name,$seed" -v saved="$saved" 'NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
-            { start = start "," sprintf("%.4f", $column["test_loss"]) }
-            END { printf "%s,%.2f\n", start, saved / 1048576 }' "$out/$name-$seed/log.csv"
+        "$train" --resume "$out/$name-$seed/last.ckpt" --test-only --quiet --summary-json "$out/last.json"
+        last=$(sed -n 's/.*"test_loss": *\([0-9.]*\).*/\1/p' "$out/last.json")
+        awk -F, -v start="$name,$seed" -v last="$last" -v saved="$saved" '
+            NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+            $column["step"] % 500 == 0 { start = start "," sprintf("%.4f", $column["test_loss"]) }
+            END { printf "%s,%.4f,%.2f\n", start, last, saved / 1048576 }' "$out/$name-$seed/log.csv"
     done
 }
 run dense --activations dense
