@@ -91,6 +91,11 @@ void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv);
 void clprune__arg_gather_pixels(clprune__launch *launch, const clprune__conv_gather *job);
 void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_gather *job);
 
+/* The last arguments of the kernels for CPUs: beta, whether there is a bias, and the matrices, w as
+ * clprune__conv_pack_weights packs it. */
+void clprune__arg_gather_operands(
+    clprune__launch *launch, const clprune__conv_gather *job, clprune__region packed);
+
 /* Of a product by tiles: floats that a kernel writes at once (TV); and the arguments from the
  * images on, w the rows of weights, and the launch, a group for each tile. */
 size_t clprune__conv_result_vector(const clprune__conv_gather *job);

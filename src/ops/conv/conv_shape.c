@@ -260,3 +260,15 @@ void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_ga
     clprune__arg_uint(launch, (uint32_t)job->weight_step.height);
     clprune__arg_uint(launch, (uint32_t)job->weight_step.width);
 }
+
+void clprune__arg_gather_operands(
+    clprune__launch *launch, const clprune__conv_gather *job, clprune__region packed)
+{
+    const bool bias = !clprune__is_absent(job->bias);
+    clprune__arg_float(launch, job->beta);
+    clprune__arg_uint(launch, bias);
+    clprune__arg_mat(launch, job->from);
+    clprune__arg_region(launch, packed);
+    clprune__arg_mat(launch, bias ? job->bias : clprune__untouched(job->from));
+    clprune__arg_mat(launch, job->to);
+}

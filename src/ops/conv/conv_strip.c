@@ -139,7 +139,6 @@ clprune_status clprune__conv_gather_strip(
 {
     strip_plan plan = {.panels = 0};
     (void)make_plan(context, job, &plan);
-    const bool bias = !clprune__is_absent(job->bias);
     const size_t local[2] = {1, 1};
     const size_t global[2] = {clprune__ceil_div(plan.panels, plan.panel_run),
         clprune__ceil_div(job->batch, plan.images) * plan.blocks};
@@ -173,11 +172,6 @@ clprune_status clprune__conv_gather_strip(
     clprune__arg_uint(&launch, (uint32_t)plan.across.first_phase);
     clprune__arg_uint(&launch, (uint32_t)plan.pitch);
     clprune__arg_uint(&launch, (uint32_t)plan.line);
-    clprune__arg_float(&launch, job->beta);
-    clprune__arg_uint(&launch, bias);
-    clprune__arg_mat(&launch, job->from);
-    clprune__arg_region(&launch, packed);
-    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(job->from));
-    clprune__arg_mat(&launch, job->to);
+    clprune__arg_gather_operands(&launch, job, packed);
     return clprune__launch_enqueue(&launch, 2, global, local, event);
 }

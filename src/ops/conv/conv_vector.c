@@ -72,7 +72,6 @@ clprune_status clprune__conv_gather_vector(
     const size_t panel_run =
         clprune__max(1, clprune__min(panels, panels * ranges / clprune__max(wanted, 1)));
     const size_t local[2] = {1, 1}, global[2] = {ranges, clprune__ceil_div(panels, panel_run)};
-    const bool bias = !clprune__is_absent(job->bias);
     SCRATCH_SCOPE(context);
     clprune__region packed;
     TRY(clprune__conv_pack_weights(context, job, vectors, true, k, &packed));
@@ -91,11 +90,6 @@ clprune_status clprune__conv_gather_vector(
     clprune__arg_ulong(
         &launch, clprune__ceil_div(job->batch, clprune__ceil_div(job->batch, BLOCK_IMAGES)));
     clprune__arg_gather_pixels(&launch, job);
-    clprune__arg_float(&launch, job->beta);
-    clprune__arg_uint(&launch, bias);
-    clprune__arg_mat(&launch, job->from);
-    clprune__arg_region(&launch, packed);
-    clprune__arg_mat(&launch, bias ? job->bias : clprune__untouched(job->from));
-    clprune__arg_mat(&launch, job->to);
+    clprune__arg_gather_operands(&launch, job, packed);
     return clprune__launch_enqueue(&launch, 2, global, local, event);
 }
