@@ -1,6 +1,7 @@
 /* The probe of clprune__amx_probe: c += the pairs a times the pairs b, 32 x 16 sums of 16 pairs, by AMX. `data` has 32 rows of
  * 32 floats of a, 32 rows of 16 of b, and c. The word behind them becomes 1 if the device has the instructions, else 0;
  * then nothing else happens. V is 1. */
+#include "device/cpuid.clh"
 #include "prelude/pairs.clh"
 #if AMX == 2 || (defined(__x86_64__) && defined(__AVX512F__))
 #include "amx/amx.clh"
@@ -11,13 +12,12 @@ static inline uint has_instructions(void)
 #if AMX == 2
     return 1;
 #else
-    uint leaf = 0, a = 7, b, c = 0, d, low, high;
-    __asm__ volatile("cpuid" : "+a"(leaf), "=b"(b), "=c"(low), "=d"(high));
-    if (leaf < 7)
+    if (cpuid(0, 0).x < 7)
         return 0;
-    __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    const uint d = cpuid(7, 0).z;
     if ((d >> 22 & d >> 24 & 1) == 0)
         return 0;
+    uint low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return (low >> 17 & 3) == 3;
 #endif

@@ -2,19 +2,13 @@
  * a[2 i + 1]) times the pair (b[i], b[16 + i]), by AVX512-BF16. A vector has 32 floats of a, 32 of b and 16
  * sums. The word behind the last vector becomes 1 if the device has the instructions, else 0; then nothing
  * else happens. */
+#include "device/cpuid.clh"
 #include "prelude/pairs.clh"
 #if defined(__x86_64__) && defined(__AVX512F__)
 
-static inline uint cpuid_eax(uint leaf, uint subleaf)
-{
-    uint b, d;
-    __asm__ volatile("cpuid" : "+a"(leaf), "=b"(b), "+c"(subleaf), "=d"(d));
-    return leaf;
-}
-
 static inline uint has_instructions(void)
 {
-    return cpuid_eax(0, 0) >= 7 && cpuid_eax(7, 0) >= 1 ? cpuid_eax(7, 1) >> 5 & 1 : 0;
+    return cpuid(0, 0).x >= 7 && cpuid(7, 0).x >= 1 ? cpuid(7, 1).x >> 5 & 1 : 0;
 }
 
 static inline void add_vector(global float *a)
