@@ -7,6 +7,7 @@
  *     backward   dlogits[n][k] = s * (exp(log_p[n][k]) - off - (k = label ? on : 0))
  *     with       on = 1 - smoothing, off = smoothing / K, s = scale, or scale * weight[0][0] with has_weight; with sample_rows
  *                above 0 also times samples[(first + n) / sample_rows]
+ *     step       both, without log_p, with has_weight; dlogits is a result of narrow.clh
  *
  * With WEIGHTS the target of class k, here on * [k = label] + off, is times weights[0][k], and exp(log_p[n][k]) is times the
  * sum of the row's targets.
@@ -18,10 +19,10 @@
  * label alone. hit is that of `label`.
  *
  * Row-wise, see rowwise.clh: a team of TEAM work-items shares a row and joins its results in a tree.
- * A label, or other label, outside [0, K) has loss NaN, or 0 if it is IGNORED, hit 0 and dlogits 0. log_p may be logits, dlogits may be log_p: a
- * work-item overwrites an element only after the whole team has read it.
+ * A label, or other label, outside [0, K) has loss NaN, or 0 if it is IGNORED, hit 0 and dlogits 0. log_p may be logits,
+ * dlogits may be log_p, or with step logits: a work-item overwrites an element only after the whole team has read it.
  * Local memory: LOCAL floats where TEAM > 1. */
-#include "prelude/rowwise.clh"
+#include "prelude/narrow.clh"
 #ifndef TEAM
 #error "cross_entropy.cl needs TEAM"
 #endif
@@ -62,14 +63,59 @@ static inline vec count_above(const vec logits, const float label_logit, const i
     return k < (ivec)(lane) ? below : k > (ivec)(lane) ? above : zero;
 }
 
-KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const float off,
-    const uint has_hit, const uint has_other, MAT_IN(logits), LABELS_IN, MAT_OUT(log_p),
+#ifndef SOFT
+/* The target of the classes of a vector, of which those on the lanes are the labels. */
+static inline vec target_of(
+    const float on, const float off, const float share, const int label, const int other)
+{
+    const ivec k = LANES_OF_VEC;
+    const vec zero = 0;
+    vec q = k == (ivec)(label) ? (vec)(on + off) : (vec)(off);
+    if (share < 1) {
+        q = (vec)(off) + (k == (ivec)(label) ? (vec)(on * share) : zero);
+        q += k == (ivec)(other) ? (vec)(on * (1 - share)) : zero;
+    }
+    return q;
+}
+#endif
+
+#define SCALES_IN const ulong sample_rows, const ulong first, MAT_IN(weight), MAT_IN(samples)
+#define ROW_SCALE(n)                                                                               \
+    (sample_rows > 0 && n < last_row ? all_scale * AT(samples, (first + n) / sample_rows, 0) : all_scale)
+
+/* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
+ * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1 of labels without WEIGHTS. */
+#define GRADIENT(log_p, n, c)                                                                      \
+    (legal ? row_scale * (targets * exp_sum(log_p, (vec)(0.0f)) - WEIGHED(TARGET(n, c), c)) : (vec)(0.0f))
+#if defined(WEIGHTS) || defined(SOFT)
+#define SUM_TARGETS(sum, n)                                                                        \
+    vec own_targets = 0;                                                                           \
+    FOR_TEAM_VECTORS(n, c)                                                                         \
+        own_targets += keep_part(WEIGHED(TARGET(n, c), c), cols - c);                              \
+    const float sum = team_sum(part, SUM(own_targets));
+#else
+#define SUM_TARGETS(sum, n) const float sum = 1;
+#endif
+
+#ifdef STEP
+#define CROSS_ENTROPY_FORWARD cross_entropy_step
+#define LOG_P_OUT             MAT_RESULT(dlogits), const float scale, SCALES_IN
+#else
+#define CROSS_ENTROPY_FORWARD cross_entropy_forward
+#define LOG_P_OUT             MAT_OUT(log_p)
+#endif
+KERNEL_OF(LOCAL) CROSS_ENTROPY_FORWARD(ROWWISE_SIZES, const float on, const float off,
+    const uint has_hit, const uint has_other, MAT_IN(logits), LABELS_IN, LOG_P_OUT,
     MAT_OUT(loss), MAT_OUT(hit) WEIGHTS_IN)
 {
     local float part[LOCAL];
+#ifdef STEP
+    const float all_scale = scale * AT(weight, 0, 0);
+#endif
     FOR_TEAM_ROWS(n) {
 #ifdef SOFT
         const int label = -1;
+        const bool legal = true;
         const float label_logit = NAN;
 #else
         const int label = n < last_row ? labels[labels_offset + n] : -1;
@@ -107,10 +153,18 @@ KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const floa
         barrier(CLK_GLOBAL_MEM_FENCE); /* log_p may be logits: the whole team must have read them */
 #endif
 
+#ifdef STEP
+        const float row_scale = ROW_SCALE(n);
+        SUM_TARGETS(targets, n)
+#endif
         vec own_sum = 0;
         FOR_TEAM_VECTORS(n, c) {
             const vec value = GET(logits, n, c) - max_n - log_mass;
+#ifdef STEP
+            PUT_RESULT(GRADIENT(value, n, c), dlogits, n, c);
+#else
             PUT(value, log_p, n, c);
+#endif
 #ifdef SOFT
             const vec q = WEIGHED(TARGET(n, c), c), none = 0;
             own_sum += keep_part(q == none ? none : q * value, cols - c);
@@ -134,27 +188,9 @@ KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const floa
     }
 }
 
-#ifndef SOFT
-/* The target of the classes of a vector, of which those on the lanes are the labels. */
-static inline vec target_of(
-    const float on, const float off, const float share, const int label, const int other)
-{
-    const ivec k = LANES_OF_VEC;
-    const vec zero = 0;
-    vec q = k == (ivec)(label) ? (vec)(on + off) : (vec)(off);
-    if (share < 1) {
-        q = (vec)(off) + (k == (ivec)(label) ? (vec)(on * share) : zero);
-        q += k == (ivec)(other) ? (vec)(on * (1 - share)) : zero;
-    }
-    return q;
-}
-#endif
-
-/* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
- * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1 of labels without WEIGHTS. */
+#ifndef STEP
 KERNEL_OF(LOCAL) cross_entropy_backward(ROWWISE_SIZES, const float on, const float off,
-    const float scale, const uint has_weight, const uint has_other, const ulong sample_rows,
-    const ulong first, MAT_IN(weight), MAT_IN(samples), MAT_IN(log_p), LABELS_IN,
+    const float scale, const uint has_weight, const uint has_other, SCALES_IN, MAT_IN(log_p), LABELS_IN,
     MAT_OUT(dlogits) WEIGHTS_IN)
 {
 #if defined(WEIGHTS) || defined(SOFT)
@@ -170,22 +206,10 @@ KERNEL_OF(LOCAL) cross_entropy_backward(ROWWISE_SIZES, const float on, const flo
         const bool legal = label >= 0 && (ulong)label < cols && other >= 0 && (ulong)other < cols;
         const float share = has_other && legal ? AT(shares, n, 0) : 1;
 #endif
-        float mass = 1;
-#if defined(WEIGHTS) || defined(SOFT)
-        vec own = 0;
+        const float row_scale = ROW_SCALE(n);
+        SUM_TARGETS(targets, n)
         FOR_TEAM_VECTORS(n, c)
-            own += keep_part(WEIGHED(TARGET(n, c), c), cols - c);
-        mass = team_sum(part, SUM(own));
-#endif
-        float row_scale = all_scale;
-        if (sample_rows > 0 && n < last_row)
-            row_scale *= AT(samples, (first + n) / sample_rows, 0);
-        FOR_TEAM_VECTORS(n, c) {
-            const vec p = mass * exp_sum(GET(log_p, n, c), (vec)(0.0f));
-            vec gradient = row_scale * (p - WEIGHED(TARGET(n, c), c));
-            if (!legal)
-                gradient = 0;
-            PUT(gradient, dlogits, n, c);
-        }
+            PUT(GRADIENT(GET(log_p, n, c), n, c), dlogits, n, c);
     }
 }
+#endif

@@ -9,6 +9,7 @@
 #include "clprune/layer_norm.h"
 #include "clprune/layerscale.h"
 #include "clprune/rms_norm.h"
+#include "clprune/token_loss.h"
 #include "support/test_layer.h"
 
 enum { GUARD = 7 }; /* elements around a matrix of bf16, which stay as they are */
@@ -406,6 +407,59 @@ static void no_units(NO_ROW)
     test_same_floats("kept", IN, COLS, test_mat_get(&kept, "kept"), old, "%s", "after a refusal");
 }
 
+static void check_same(const char *what, const test_mat *got, const test_mat *want)
+{
+    const clprune_mat m = got->mat;
+    test_same_floats(what, m.rows, m.cols, test_mat_get(got, what), test_mat_get(want, what),
+        "%zu x %zu", m.rows, m.cols);
+}
+
+/* A head rounds what products read once, and the gradient of the logits as it is made: the bits are
+ * those of its operations one by one. One shape has parts, the last of two rows. */
+static void head(NO_ROW)
+{
+    enum { BATCH = 2, PART = 128 };
+    static const struct {
+        size_t rows, vocabulary, cols;
+    } cases[] = {{6, 35, 16}, {18, 48, 32}, {10, 9, 5}, {130, 16401, 16}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        const size_t rows = cases[i].rows, v = cases[i].vocabulary, d = cases[i].cols;
+        int32_t *ids = test_alloc(rows * sizeof *ids);
+        for (size_t r = 0; r < rows; r++)
+            ids[r] = r % 4 == 3 ? CLPRUNE_IGNORED : (int32_t)(5 * r % v);
+        const test_buf buf = test_buf_make(rows * sizeof *ids, ids);
+        const clprune_ints labels = test_buf_ints(&buf);
+        const test_mat x = test_mat_make(rows, d, 0, test_new_normal(31, rows * d)),
+                       w = test_mat_make(v, d, 1, test_new_normal(32, v * d)),
+                       z = test_mat_make(rows, v, 0, NULL), weight = test_mat_make(1, 1, 0, NULL);
+        test_mat loss[2], hit[2], dx[2], dw[2];
+        for (size_t k = 0; k < 2; k++) {
+            loss[k] = test_mat_make(BATCH, 1, 0, NULL);
+            hit[k] = test_mat_make(BATCH, 1, 0, NULL);
+            dx[k] = test_mat_make(rows, d, 0, NULL);
+            dw[k] = test_mat_make(v, d, 0, NULL);
+        }
+        clprune_context *context = test_context();
+        TEST_OK(clprune_token_head(context, BATCH, 0, 0.1f, 0.5f, 0, x.mat, w.mat, CLPRUNE_NO_MAT,
+            labels, loss[0].mat, hit[0].mat, dx[0].mat, dw[0].mat, CLPRUNE_NO_MAT, NULL));
+        TEST_OK(clprune_gemm(context, false, true, 1, 0, x.mat, w.mat, z.mat, NULL));
+        TEST_OK(clprune_token_loss_forward(
+            context, BATCH, 0.1f, z.mat, labels, z.mat, weight.mat, loss[1].mat, hit[1].mat, NULL));
+        TEST_OK(clprune_token_loss_backward(
+            context, 0.1f, 0.5f, weight.mat, z.mat, labels, z.mat, NULL));
+        TEST_OK(clprune_gemm(context, false, false, 1, 0, z.mat, w.mat, dx[1].mat, NULL));
+        for (size_t at = 0; at < rows; at += PART) {
+            const size_t part = rows - at < PART ? rows - at : PART;
+            TEST_OK(clprune_gemm(context, true, false, 1, at > 0, clprune_mat_rows(z.mat, at, part),
+                clprune_mat_rows(x.mat, at, part), dw[1].mat, NULL));
+        }
+        check_same("loss", &loss[0], &loss[1]);
+        check_same("hit", &hit[0], &hit[1]);
+        check_same("dx", &dx[0], &dx[1]);
+        check_same("dw", &dw[0], &dw[1]);
+    }
+}
+
 /* Functions that do not take bf16 say so. */
 static void refused(NO_ROW)
 {
@@ -442,6 +496,7 @@ int main(void)
     test_add(&list, in_a_store, NULL, "a store of 16 bits");
     test_add(&list, empty_sums, NULL, "empty sums");
     test_add(&list, no_units, NULL, "columns that are no whole units");
+    test_add(&list, head, NULL, "a head");
     test_add(&list, refused, NULL, "refused");
     return test_run_on_devices("narrow", &list);
 }

@@ -319,6 +319,34 @@ static void kept_as_read(NO_ROW)
     assert_true(kept_on_gpu(CLPRUNE_PRECISION_BF16, &ruled) <= wide);
 }
 
+/* Bytes of a net's workspace on a GPU of so much memory. Its GELU, 1 MiB a sample, is made again.
+ */
+static uint64_t workspace_on_gpu(uint64_t memory)
+{
+    clprune_context *dry = test_open_gpu(memory, CLPRUNE_PRECISION_FP32);
+    clprune_net *net = NULL;
+    TEST_OK(clprune_net_create(dry, &(clprune_net_desc){.batch = 64}, &net));
+    clprune_net_value v = clprune_net_linear(net, "fc1", clprune_net_rows(net, 256, 64), 1024);
+    v = clprune_net_linear(net, "fc2", clprune_net_gelu(net, "act", v), 64);
+    clprune_net_cross_entropy(
+        net, clprune_net_linear(net, "head", clprune_net_mean(net, "m", v), 10));
+    TEST_OK(clprune_net_settle(net, &(clprune_net_keep){.preset = CLPRUNE_NET_LEAST}));
+    const uint64_t live = clprune_memory_query(dry, CLPRUNE_MEMORY_WORKSPACE).live;
+    clprune_net_destroy(net);
+    return live;
+}
+
+/* What is made again is made for 8 MiB of samples at a time, on larger GPUs for more. */
+static void larger_chunks(NO_ROW)
+{
+    static const uint64_t GIB = (uint64_t)1 << 30;
+    const uint64_t unknown = workspace_on_gpu(0), twice = workspace_on_gpu(16 * GIB);
+    assert_int_equal(workspace_on_gpu(8 * GIB), unknown);
+    assert_true(twice > unknown + unknown / 2);
+    assert_true(workspace_on_gpu(32 * GIB) > twice + twice / 2);
+    assert_int_equal(workspace_on_gpu(1024 * GIB), workspace_on_gpu(64 * GIB)); /* all samples */
+}
+
 int main(void)
 {
     static const bool kinds[] = {false, true};
@@ -333,5 +361,6 @@ int main(void)
     }
     test_add(&list, reasons, NULL, "why a tensor is kept");
     test_add(&list, kept_as_read, NULL, "kept as products read it");
+    test_add(&list, larger_chunks, NULL, "chunks on larger GPUs");
     return test_run_on_host("net_plan", &list);
 }

@@ -61,18 +61,26 @@ static size_t weight_of(const clprune__net_plan *plan, size_t layer)
     return most;
 }
 
-/* Samples whose largest tensor fits the largest of 8 MiB (with kernels for CPUs 2 MiB, which stay
- * in a second-level cache), the border of the region (with joints inside not), and its largest
- * weights: in smaller chunks, starting kernels, or reading the weights again, would take longer
- * than the work on the samples. Up to a quarter more without joints inside, if that saves a chunk;
- * then chunks of equal size. All samples if a layer needs them, or no tensor in the region needs a
- * slot. */
+/* The elements of a chunk's largest tensor, at least: of 2 MiB with kernels for CPUs, which stay in
+ * a second-level cache; of 8 MiB with others, on GPUs of 1/1024 of the memory, up to 128 MiB, which
+ * they move in the time of some launches. */
+static size_t elements_at_once(const clprune_context *context)
+{
+    return context->kernels == CLPRUNE_KERNELS_VECTOR
+               ? (size_t)1 << 19
+               : clprune__part_elements(context, (size_t)1 << 21, 1024, (size_t)1 << 25);
+}
+
+/* Samples whose largest tensor fits the largest of these, the border of the region (with joints
+ * inside not), and its largest weights: in smaller chunks, starting kernels, or reading the weights
+ * again, would take longer than the work on the samples. Up to a quarter more without joints
+ * inside, if that saves a chunk; then chunks of equal size. All samples if a layer needs them, or
+ * no tensor in the region needs a slot. */
 static size_t chunk_of(const clprune__net_plan *plan, const clprune__net_region *region,
     const bool *border, bool joints)
 {
     const size_t batch = plan->graph->desc.batch;
-    const bool cpu = plan->graph->context->kernels == CLPRUNE_KERNELS_VECTOR;
-    size_t least = (size_t)1 << (cpu ? 19 : 21), largest = 0, weights = 0;
+    size_t least = elements_at_once(plan->graph->context), largest = 0, weights = 0;
     for (size_t i = region->first; i <= region->last; ++i) {
         const clprune__net_value *value = &plan->graph->values[i];
         const size_t elements = value->shape.rows * value->shape.cols;

@@ -2,6 +2,7 @@
 
 #include "core/checked.h"
 #include "nn/layers/loss_private.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 
@@ -9,6 +10,8 @@ static const clprune__kernel_def cross_entropy_forward_kernel = {
     "layers/cross_entropy.cl", "cross_entropy_forward"};
 static const clprune__kernel_def cross_entropy_backward_kernel = {
     "layers/cross_entropy.cl", "cross_entropy_backward"};
+static const clprune__kernel_def cross_entropy_step_kernel = {
+    "layers/cross_entropy.cl", "cross_entropy_step"};
 
 /* The target is `off` for each class, plus `on` at the label. */
 static float target_on(float smoothing)
@@ -76,12 +79,14 @@ static void add_labels(clprune__launch *launch, const clprune__label_terms *term
     clprune__arg_mat(launch, shares);
 }
 
-clprune_status clprune__cross_entropy_forward(clprune_context *context, float smoothing,
-    clprune_mat logits, clprune_ints labels, const clprune__label_terms *terms, clprune_mat log_p,
-    clprune_mat loss, clprune_mat hit, cl_event *event)
+/* Forward, whose result is log_p; with `step` also backward, whose result is in its place. */
+static clprune_status forward(clprune_context *context, const clprune__gradient_scale *step,
+    float smoothing, clprune_mat logits, clprune_ints labels, const clprune__label_terms *terms,
+    clprune_mat result, clprune_mat loss, clprune_mat hit, cl_event *event)
 {
     const size_t batch = logits.rows, classes = logits.cols;
     const bool has_hit = !clprune__is_absent(hit);
+    const clprune_mat weight = step != NULL ? step->weight : CLPRUNE_NO_MAT;
     clprune__label_terms t;
     clprune_mat all, others;
     TRY(check_labels(context, smoothing, labels, terms, batch, &all));
@@ -89,28 +94,71 @@ clprune_status clprune__cross_entropy_forward(clprune_context *context, float sm
     const bool mixes = !clprune__is_absent(t.shares);
     const bool soft = !clprune__is_absent(t.targets);
     const bool weighted = !clprune__is_absent(t.class_weights);
-    enum { LOGITS, LABELS, OTHERS, SHARES, TARGETS, WEIGHTS, LOG_P, LOSS, HIT, ALL };
+    const bool has_samples = step != NULL && !clprune__is_absent(t.weights);
+    enum {
+        LOGITS,
+        LABELS,
+        OTHERS,
+        SHARES,
+        TARGETS,
+        WEIGHTS,
+        WEIGHT,
+        SAMPLES,
+        RESULT,
+        LOSS,
+        HIT,
+        ALL
+    };
     const clprune__operand operands[ALL] = {{"logits", logits, batch, classes},
         {"labels", all, 1, batch, .optional = soft},
         {"other labels", others, 1, batch, .optional = true},
         {"shares", t.shares, batch, 1, .optional = true},
         {"targets", t.targets, batch, classes, .optional = true},
         {"class_weights", t.class_weights, 1, classes, .optional = true},
-        {"log_p", log_p, batch, classes, .in_place = 1u << LOGITS}, {"loss", loss, batch, 1},
-        {"hit", hit, batch, 1, .optional = true}};
-    TRY(clprune__check_operands(context, operands, LOG_P, ALL));
-    const clprune__rowwise plan = plan_rows(context, batch, classes, soft, weighted);
+        {"weight", weight, 1, 1, .optional = step == NULL},
+        {"weights", t.weights, t.weights.rows, 1, .optional = true},
+        {step != NULL ? "dlogits" : "log_p", result, batch, classes, .in_place = 1u << LOGITS,
+            .bf16 = step != NULL},
+        {"loss", loss, batch, 1}, {"hit", hit, batch, 1, .optional = true}};
+    TRY(clprune__check_operands(context, operands, RESULT, ALL));
+    clprune__rowwise plan = plan_rows(context, batch, classes, soft, weighted);
+    if (step != NULL) {
+        clprune__define(&plan.defines, "STEP", 1);
+        clprune__narrow_define(context, CLPRUNE_NO_MAT, result, &plan.defines);
+    }
     clprune__launch launch;
-    TRY(clprune__rowwise_begin(context, &cross_entropy_forward_kernel, &plan, &launch));
+    TRY(clprune__rowwise_begin(context,
+        step != NULL ? &cross_entropy_step_kernel : &cross_entropy_forward_kernel, &plan, &launch));
     ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes));
     clprune__arg_uint(&launch, has_hit);
     clprune__arg_uint(&launch, mixes);
     clprune__arg_mat(&launch, logits);
     add_labels(&launch, &t, labels, mixes ? t.shares : clprune__untouched(logits));
-    ARG_MATS(&launch, log_p, loss, hit);
+    clprune__arg_mat(&launch, result);
+    if (step != NULL) {
+        clprune__arg_float(&launch, step->scale);
+        ARG_ULONGS(&launch, has_samples ? t.sample_rows : 0, t.first_row);
+        ARG_MATS(&launch, weight, has_samples ? t.weights : clprune__untouched(logits));
+    }
+    ARG_MATS(&launch, loss, hit);
     if (weighted)
         clprune__arg_mat(&launch, t.class_weights);
     return clprune__rowwise_end(&launch, &plan, event);
+}
+
+clprune_status clprune__cross_entropy_forward(clprune_context *context, float smoothing,
+    clprune_mat logits, clprune_ints labels, const clprune__label_terms *terms, clprune_mat log_p,
+    clprune_mat loss, clprune_mat hit, cl_event *event)
+{
+    return forward(context, NULL, smoothing, logits, labels, terms, log_p, loss, hit, event);
+}
+
+clprune_status clprune__cross_entropy_step(clprune_context *context,
+    const clprune__gradient_scale *step, float smoothing, clprune_mat logits, clprune_ints labels,
+    const clprune__label_terms *terms, clprune_mat loss, clprune_mat hit, clprune_mat dlogits,
+    cl_event *event)
+{
+    return forward(context, step, smoothing, logits, labels, terms, dlogits, loss, hit, event);
 }
 
 clprune_status clprune_cross_entropy_forward(clprune_context *context, float smoothing,

@@ -34,6 +34,18 @@ clprune_status clprune__cross_entropy_backward(clprune_context *context, float s
     float scale, clprune_mat weight, clprune_mat log_p, clprune_ints labels,
     const clprune__label_terms *terms, clprune_mat dlogits, cl_event *event);
 
+/* Both in one, without log_p: dlogits, which may be logits, or be of bf16 apart from them, is that
+ * of scale * weight * the sum of the losses. */
+typedef struct clprune__gradient_scale {
+    float scale;
+    clprune_mat weight; /* 1 x 1 */
+} clprune__gradient_scale;
+
+clprune_status clprune__cross_entropy_step(clprune_context *context,
+    const clprune__gradient_scale *of, float smoothing, clprune_mat logits, clprune_ints labels,
+    const clprune__label_terms *terms, clprune_mat loss, clprune_mat hit, clprune_mat dlogits,
+    cl_event *event);
+
 /* Each may be CLPRUNE_NO_MAT. columns, positives: 1 x d; samples: batch x 1. The loss and the
  * gradient of an element are times the weight of its column and of its sample. positives, of
  * CLPRUNE_LOSS_BINARY alone, with p that of the column: an element's loss is (1 - t) y + (1 + (p -

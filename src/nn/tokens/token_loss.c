@@ -185,14 +185,23 @@ clprune_status clprune_token_loss_backward(clprune_context *context, float smoot
 /* ---- head --------------------------------------------------------------------------------------
  */
 
-/* What a head reads and writes. */
+/* What a head reads and writes. narrow: products round what they read to bf16, here once for all.
+ */
 typedef struct head {
     float beta, smoothing, scale, cap;
-    clprune_mat x, w, b, weight, dx, dw, db, kept; /* kept: capped logits of a part of the rows */
+    clprune_mat x, w, b, weight, dx, dw, db;
+    clprune_mat kept;    /* capped logits of a part of the rows */
+    clprune_mat dlogits; /* narrow: of bf16, with zeros up to a multiple of 16 columns */
+    bool narrow;
     clprune_ints labels;
     const clprune__label_terms *terms;
     const row_losses *losses;
 } head;
+
+static bool wants_grads(const head *h)
+{
+    return !clprune__is_absent(h->dx) || !clprune__is_absent(h->dw) || !clprune__is_absent(h->db);
+}
 
 static clprune__rowwise cap_plan(const clprune_context *context, clprune_mat z)
 {
@@ -224,21 +233,23 @@ static clprune_status cap_backward(
     return clprune__rowwise_end(&launch, &plan, NULL);
 }
 
-/* Of some rows, from row `first` on, whose logits are z: the loss, and in z log p, or with a
- * gradient that of the logits. */
-static clprune_status run_losses(
-    clprune_context *context, const head *h, bool grads, size_t first, clprune_mat z)
+/* Of some rows, from row `first` on, whose logits are z: the loss, and with a gradient that of the
+ * logits in dz, which may be z. */
+static clprune_status run_losses(clprune_context *context, const head *h, bool grads, size_t first,
+    clprune_mat z, clprune_mat dz)
 {
     const clprune_ints labels = {h->labels.buffer, h->labels.offset + first};
-    const clprune_mat hit = h->losses->hit;
+    const clprune__gradient_scale scale = {h->scale, h->weight};
+    const clprune_mat loss = clprune_mat_rows(h->losses->loss, first, z.rows);
+    clprune_mat hit = h->losses->hit;
     clprune__label_terms terms = *h->terms;
     terms.first_row = first;
-    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, &terms, z,
-        clprune_mat_rows(h->losses->loss, first, z.rows),
-        clprune__is_absent(hit) ? hit : clprune_mat_rows(hit, first, z.rows), NULL));
-    return grads ? clprune__cross_entropy_backward(
-                       context, h->smoothing, h->scale, h->weight, z, labels, &terms, z, NULL)
-                 : CLPRUNE_SUCCESS;
+    if (!clprune__is_absent(hit))
+        hit = clprune_mat_rows(hit, first, z.rows);
+    return grads ? clprune__cross_entropy_step(
+                       context, &scale, h->smoothing, z, labels, &terms, loss, hit, dz, NULL)
+                 : clprune__cross_entropy_forward(
+                       context, h->smoothing, z, labels, &terms, z, loss, hit, NULL);
 }
 
 /* The same with a cap, of parts of the rows: what the cap has made of them is kept meanwhile. */
@@ -252,7 +263,7 @@ static clprune_status run_capped(
                           kept = clprune_mat_rows(h->kept, 0, rows);
         if (grads)
             TRY(clprune__mat_copy(context, part, kept, NULL));
-        TRY(run_losses(context, h, grads, first + at, part));
+        TRY(run_losses(context, h, grads, first + at, part, part));
         if (grads)
             TRY(cap_backward(context, h->cap, kept, part));
     }
@@ -262,28 +273,58 @@ static clprune_status run_capped(
 /* Rows first to first + z.rows - 1, whose logits are z. dx may be x: it comes last. */
 static clprune_status run_rows(clprune_context *context, const head *h, size_t first, clprune_mat z)
 {
-    const clprune_mat x = clprune_mat_rows(h->x, first, z.rows);
+    SCRATCH_SCOPE(context);
+    clprune_mat x = clprune_mat_rows(h->x, first, z.rows);
+    const clprune_mat dz = h->narrow ? clprune_mat_rows(h->dlogits, 0, z.rows) : z;
     const float beta = first > 0 ? 1.0f : h->beta;
-    const bool grads =
-        !clprune__is_absent(h->dx) || !clprune__is_absent(h->dw) || !clprune__is_absent(h->db);
+    const bool grads = wants_grads(h);
+    clprune__gemm_job job = {.batch = 1, .alpha = 1, .a = dz, .padded_a = h->narrow};
+    if (h->narrow)
+        TRY(clprune__gemm_to_bf16(context, &x));
     TRY(clprune__product_rows(context, x, h->w, h->b, z, NULL, NULL));
-    TRY((h->cap != 0 ? run_capped : run_losses)(context, h, grads, first, z));
-    if (!clprune__is_absent(h->dw))
-        TRY(clprune__gemm_single(context, true, false, 1.0f, beta, z, x, h->dw, NULL));
+    TRY(h->cap != 0 ? run_capped(context, h, grads, first, z)
+                    : run_losses(context, h, grads, first, z, dz));
+    if (!clprune__is_absent(h->dw)) {
+        clprune__gemm_job dw = job;
+        dw.transpose_a = true;
+        dw.beta = beta;
+        dw.b = x;
+        dw.c = h->dw;
+        TRY(clprune__gemm(context, &dw, NULL));
+    }
     if (!clprune__is_absent(h->db))
         TRY(clprune__column_sum(context, beta, z, h->db, NULL));
-    if (!clprune__is_absent(h->dx))
-        TRY(clprune__gemm_single(context, false, false, 1.0f, 0.0f, z, h->w,
-            clprune_mat_rows(h->dx, first, z.rows), NULL));
+    if (!clprune__is_absent(h->dx)) {
+        job.b = h->w;
+        job.c = clprune_mat_rows(h->dx, first, z.rows);
+        TRY(clprune__gemm(context, &job, NULL));
+    }
     return CLPRUNE_SUCCESS;
+}
+
+/* On tensor cores: w in bf16, and a place for the gradient of `most` rows of logits. */
+static clprune_status narrow_head(clprune_context *context, head *h, size_t most)
+{
+    const size_t vocabulary = h->w.rows;
+    clprune_mat end;
+    h->narrow = wants_grads(h) && h->cap == 0 && clprune__is_absent(h->db) && h->x.cols % 16 == 0 &&
+                h->w.type == CLPRUNE_VALUES_FP32 &&
+                clprune__gemm_rounds(context, most, vocabulary, h->x.cols);
+    if (!h->narrow)
+        return CLPRUNE_SUCCESS;
+    TRY(clprune__gemm_to_bf16(context, &h->w));
+    TRY(clprune__scratch_bf16(context, most, vocabulary, &h->dlogits));
+    end = h->dlogits;
+    end.offset = (end.offset + vocabulary) / 2;
+    end.ld /= 2;
+    end.cols = end.ld - vocabulary / 2;
+    end.type = CLPRUNE_VALUES_FP32;
+    return clprune__scale(context, 0.0f, end, NULL);
 }
 
 static size_t rows_at_once(const clprune_context *context, size_t rows, size_t vocabulary)
 {
-    const size_t share = (size_t)(context->facts.global_memory / sizeof(float) / HEAD_SHARE);
-    const size_t elements = context->is_cpu
-                                ? HEAD_ELEMENTS
-                                : clprune__min(clprune__max(share, HEAD_ELEMENTS), HEAD_MOST);
+    const size_t elements = clprune__part_elements(context, HEAD_ELEMENTS, HEAD_SHARE, HEAD_MOST);
     const size_t fit = vocabulary > 0 ? elements / vocabulary : rows;
     return clprune__min(rows, fit > HEAD_ROWS ? fit - fit % 64 : HEAD_ROWS);
 }
@@ -323,7 +364,10 @@ clprune_status clprune__token_head(clprune_context *context, size_t batch, float
         {"dw", dw, vocabulary, cols, .optional = true},
         {"db", db, 1, vocabulary, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOSS, ALL));
-    head h = {beta, smoothing, scale, cap, x, w, b, {0}, dx, dw, db, {0}, labels, &t, &l};
+    head h = {beta, smoothing, scale, cap, x, w, b, .dx = dx, .dw = dw, .db = db};
+    h.labels = labels;
+    h.terms = &t;
+    h.losses = &l;
     if (rows == 0 && !clprune__is_absent(dw))
         TRY(clprune__scale(context, beta, dw, NULL));
     if (rows == 0 && !clprune__is_absent(db))
@@ -335,6 +379,7 @@ clprune_status clprune__token_head(clprune_context *context, size_t batch, float
     TRY(find_weight(context, batch, rows, labels, &t, h.weight));
     const size_t most = rows_at_once(context, rows, vocabulary);
     TRY(clprune__scratch_mat(context, most, vocabulary, &z));
+    TRY(narrow_head(context, &h, most));
     if (cap != 0)
         TRY(clprune__scratch_mat(
             context, (most + HEAD_PARTS - 1) / HEAD_PARTS, vocabulary, &h.kept));

@@ -38,11 +38,12 @@ bool clprune__gemm_is_bf16_tiled(const clprune__gemm_job *job)
            job->b.type == CLPRUNE_VALUES_BF16;
 }
 
-/* Samples of an operand, as a matrix that the kernel reads as it is. */
-static bool reads(clprune_mat mat, size_t stride)
+/* Samples of an operand, as a matrix that the kernel reads as it is. padded: its rows end with
+ * zeros for a whole chunk. */
+static bool reads(clprune_mat mat, size_t stride, bool padded)
 {
     return mat.type == CLPRUNE_VALUES_BF16 && mat.offset % CHUNK == 0 && mat.ld % CHUNK == 0 &&
-           mat.cols % CHUNK == 0 && stride % CHUNK == 0;
+           (padded || mat.cols % CHUNK == 0) && stride % CHUNK == 0;
 }
 
 /* Whether samples of floats can be rounded to bf16 in one go, and are worth it: each element is in
@@ -52,6 +53,34 @@ static bool converts(
 {
     return mat.type == CLPRUNE_VALUES_FP32 && (sums >= LEAST_SUMS || context->ops->mma_emulated) &&
            (batch == 1 || stride == 0 || stride == mat.rows * mat.ld);
+}
+
+/* A matrix of bf16 in scratch, whose rows take whole units. */
+static clprune_status take_bf16(
+    clprune_context *context, const clprune__quantised_desc *desc, clprune__quantised *q)
+{
+    clprune_mat words;
+    size_t count;
+    TRY(clprune__quantised_words(context, desc, &count));
+    TRY(clprune__scratch_mat(context, 1, count, &words));
+    *q = clprune__quantised_of(desc, words.buffer, words.offset);
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_mat mat_of(const clprune__quantised *q)
+{
+    return (clprune_mat){q->codes.buffer, 2 * q->codes.offset, q->desc.rows, q->desc.cols,
+        2 * q->codes.ld, CLPRUNE_VALUES_BF16};
+}
+
+clprune_status clprune__scratch_bf16(
+    clprune_context *context, size_t rows, size_t cols, clprune_mat *mat)
+{
+    const clprune__quantised_desc desc = {.rows = rows, .cols = cols, .bits = 16};
+    clprune__quantised q;
+    TRY(take_bf16(context, &desc, &q));
+    *mat = mat_of(&q);
+    return CLPRUNE_SUCCESS;
 }
 
 /* Rounds an operand to bf16 in scratch, unless it is of bf16. */
@@ -64,14 +93,10 @@ static clprune_status narrow(
     const clprune__quantised_desc desc = {.rows = samples * rows, .cols = mat->cols, .bits = 16};
     const clprune_mat all = {
         mat->buffer, mat->offset, desc.rows, mat->cols, mat->ld, CLPRUNE_VALUES_FP32};
-    clprune_mat words;
-    size_t count;
-    TRY(clprune__quantised_words(context, &desc, &count));
-    TRY(clprune__scratch_mat(context, 1, count, &words));
-    const clprune__quantised q = clprune__quantised_of(&desc, words.buffer, words.offset);
+    clprune__quantised q;
+    TRY(take_bf16(context, &desc, &q));
     TRY(clprune__quantise(context, NULL, 1, 0, all, &q, NULL));
-    *mat = (clprune_mat){
-        q.codes.buffer, 2 * q.codes.offset, rows, mat->cols, 2 * q.codes.ld, CLPRUNE_VALUES_BF16};
+    *mat = clprune_mat_rows(mat_of(&q), 0, rows);
     *stride = *stride == 0 ? 0 : rows * mat->ld;
     return CLPRUNE_SUCCESS;
 }
@@ -103,10 +128,10 @@ clprune_status clprune__gemm_narrow(clprune_context *context, clprune__gemm_job 
         b = bf16_b(job, &stride_b);
     if (clprune__is_absent(b)) /* codes, which gemm_tiled.cl reads */
         return CLPRUNE_SUCCESS;
-    const bool as_it_is = reads(a, stride_a) && reads(b, stride_b);
-    if (!clprune__gemm_takes_bf16(context, job->m, job->n, job->k, as_it_is) ||
-        !(reads(a, stride_a) || converts(context, a, job->batch, stride_a, job->n)) ||
-        !(reads(b, stride_b) || converts(context, b, job->batch, stride_b, job->m)))
+    const bool reads_a = reads(a, stride_a, job->padded_a), reads_b = reads(b, stride_b, false);
+    if (!clprune__gemm_takes_bf16(context, job->m, job->n, job->k, reads_a && reads_b) ||
+        !(reads_a || converts(context, a, job->batch, stride_a, job->n)) ||
+        !(reads_b || converts(context, b, job->batch, stride_b, job->m)))
         return CLPRUNE_SUCCESS;
     TRY(narrow(context, job->batch, &a, &stride_a));
     TRY(narrow(context, job->batch, &b, &stride_b));
@@ -122,12 +147,18 @@ clprune_status clprune__gemm_to_bf16(clprune_context *context, clprune_mat *mat)
     return narrow(context, 1, mat, &stride);
 }
 
+bool clprune__gemm_rounds(const clprune_context *context, size_t rows, size_t cols, size_t sums)
+{
+    return (sums >= LEAST_SUMS || context->ops->mma_emulated) &&
+           clprune__gemm_takes_bf16(context, rows, sums, cols, false);
+}
+
 clprune_status clprune__gemm_round(
     clprune_context *context, clprune_mat dy, size_t cols, clprune_mat *rounded)
 {
     *rounded = dy;
-    if (dy.cols % CHUNK != 0 || !clprune__gemm_takes_bf16(context, dy.rows, cols, dy.cols, false) ||
-        !converts(context, dy, 1, 0, cols))
+    if (dy.cols % CHUNK != 0 || dy.type != CLPRUNE_VALUES_FP32 ||
+        !clprune__gemm_rounds(context, dy.rows, dy.cols, cols))
         return CLPRUNE_SUCCESS;
     return clprune__gemm_to_bf16(context, rounded);
 }

@@ -34,6 +34,7 @@ typedef struct clprune__gemm_job {
     size_t k_last;   /* of gemm_tiled's parts of a sum: the last one's inner size; 0: k */
     bool of_samples; /* of samples: the engine must not depend on `batch` */
     bool transpose_a, transpose_b;
+    bool padded_a; /* a of bf16: its rows have zeros up to the next multiple of 16 columns */
     float alpha, beta;
     clprune_mat a, b, c;
     size_t stride_a, stride_b, stride_c;
@@ -126,6 +127,14 @@ bool clprune__gemm_takes_bf16(
 
 /* Rounds a matrix to bf16 in the caller's scratch, unless it is of bf16. */
 clprune_status clprune__gemm_to_bf16(clprune_context *context, clprune_mat *mat);
+
+/* A matrix of bf16 in the caller's scratch, whose rows take multiples of 16 elements. */
+clprune_status clprune__scratch_bf16(
+    clprune_context *context, size_t rows, size_t cols, clprune_mat *mat);
+
+/* Whether a rows x cols operand of floats, each of which is in so many sums, would be rounded by
+ * its product. */
+bool clprune__gemm_rounds(const clprune_context *context, size_t rows, size_t cols, size_t sums);
 
 /* *rounded = dy in bf16, in the caller's scratch, where the products dy * w and dy^T * x, w:
  * dy.cols x `cols`, would each round it; else dy. The context reads bf16

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checked.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_open.h"
 #include "runtime/context/context_private.h"
@@ -140,6 +141,16 @@ static clprune_status read_device_facts(clprune_context *context)
         (unsigned)facts->compute_units, facts->max_work_group,
         (unsigned long long)facts->global_memory);
     return CLPRUNE_SUCCESS;
+}
+
+size_t clprune__part_elements(
+    const clprune_context *context, size_t least, size_t share, size_t most)
+{
+    const uint64_t memory = context->facts.global_memory;
+    if (context->is_cpu || memory == UINT64_MAX)
+        return least;
+    const size_t part = (size_t)(memory / sizeof(float) / share);
+    return clprune__min(clprune__max(part, least), most);
 }
 
 /* Some CPU drivers vectorise across work-items: Mesa's llvmpipe makes each work-item a lane and

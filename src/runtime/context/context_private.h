@@ -54,4 +54,9 @@ struct clprune_context {
     char error[CLPRUNE__ERROR_TEXT];  /* the last error; with a lock, per thread */
 };
 
+/* fp32 elements of a tensor that is worked on in parts, at a time: `least`; on a GPU whose memory
+ * is known 1 / share of it, from `least` to `most`. */
+size_t clprune__part_elements(
+    const clprune_context *context, size_t least, size_t share, size_t most);
+
 #endif
