@@ -39,6 +39,10 @@ need_mpirun() {
     start="$1 -bind-to none"
     if "$1" --version 2>&1 | grep -q 'Open MPI\|OpenRTE'; then
         start="$1 --bind-to none --oversubscribe"
+        # mpiruns side by side make and remove one folder; with a file in it, in the script's own, it stays
+        export OMPI_MCA_orte_tmpdir_base="$folder"
+        mkdir "$folder/ompi.$(hostname).$(id -u)"
+        : >"$folder/ompi.$(hostname).$(id -u)/stays"
     fi
     # shellcheck disable=SC2086 # words
     timeout 60 $start -n 2 true >out 2>&1 || {
