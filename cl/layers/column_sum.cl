@@ -2,7 +2,7 @@
  *
  *     column_sum_partial   partial[g][c] = sum over the rows r of group g of x[r][c]
  *
- * Row-wise, see rowwise.clh.
+ * Row-wise, see rowwise.clh; x is a source of narrow.clh.
  *
  *     column_sum_final     sum[c] = sum over g < groups of partial[g * step][c]
  *                                   (+ beta * sum[c] with READ_SUM)
@@ -16,15 +16,21 @@
  *     slice 1  g = 1, SLICES + 1, ...
  *
  * Strips of 8 rows or fewer are unrolled. LANES: a divisor of LOCAL. */
-#include "prelude/rowwise.clh"
+#include "prelude/narrow.clh"
+
+#if BF16_IN
+#define X_IN MAT_SOURCE(x)
+#else
+#define X_IN MAT_IN_RESTRICT(x)
+#endif
 
 #ifndef LANES
-KERNEL_OF(LOCAL) column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(partial))
+KERNEL_OF(LOCAL) column_sum_partial(ROWWISE_SIZES, X_IN, MAT_OUT_RESTRICT(partial))
 {
     FOR_STRIPS
         FOR_VECTORS(c) {
             vec sum = SUM_SO_FAR(0, c);
-#if defined(STRIP) && STRIP <= 8
+#if defined(STRIP) && STRIP <= 8 && !BF16_IN
             if (top + STRIP <= last_row && c + VW <= cols) {
                 global const float *column = ROW(x, top) + c;
                 UNROLLED(r, STRIP)
@@ -34,7 +40,7 @@ KERNEL_OF(LOCAL) column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_R
             }
 #endif
             FOR_STRIP_ROWS(r)
-                sum += GET(x, r, c);
+                sum += GET_SOURCE(x, r, c);
             KEEP_SUM(sum, 0, c);
         }
 }

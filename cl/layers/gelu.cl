@@ -7,7 +7,7 @@
  *                with BITS h is quantised (quantise.clh); gelu_backward_quantised
  *     with       h = h[r][c],  b = b[c],  phi(h) = exp(-h^2 / 2) / sqrt(2 pi)
  *
- * Row-wise, see rowwise.clh; forward h is a source, g a result of narrow.clh. g may be h; dh may be dg, or h
+ * Row-wise, see rowwise.clh; forward h is a source, g and dh are results of narrow.clh. g may be h; dh may be dg, or h
  * without AGAIN. No local memory. Errors: of g at most 4 * 2^-24 * |h| and at most 8 * 2^-24 * |exact g|; of the slope at most 4 * 2^-24.
  * g(-Inf) = -0, g(Inf) = Inf; the slopes there are 0 and 1. BIAS, SUMS, AGAIN: 0 or 1. */
 #include "prelude/narrow.clh"
@@ -61,7 +61,7 @@ static inline vec look_up(const vec table, const uint16 codes)
     return found;
 }
 
-KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_OUT(g), MAT_OUT(dh),
+KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_RESULT(g), MAT_RESULT(dh),
     MAT_OUT(partial))
 {
     const uint16 all_codes = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -84,8 +84,8 @@ KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_OUT(g), MAT_
                         const vec gradient = GET(dg, r, c) * look_up(slopes, codes);
                         sum[i] += gradient;
                         if (AGAIN)
-                            PUT(look_up(values, codes), g, r, c);
-                        PUT(gradient, dh, r, c);
+                            PUT_RESULT(look_up(values, codes), g, r, c);
+                        PUT_RESULT(gradient, dh, r, c);
                     }
                 }
             }
@@ -97,7 +97,7 @@ KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_OUT(g), MAT_
         }
 }
 #else
-KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_OUT(g), MAT_OUT(dh),
+KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_RESULT(g), MAT_RESULT(dh),
     MAT_OUT(partial))
 {
     FOR_STRIPS
@@ -109,8 +109,8 @@ KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_OUT(g), MAT_
                 const vec gradient = GET(dg, r, c) * slope;
                 sum += gradient;
                 if (AGAIN)
-                    PUT(value, g, r, c);
-                PUT(gradient, dh, r, c);
+                    PUT_RESULT(value, g, r, c);
+                PUT_RESULT(gradient, dh, r, c);
             }
             KEEP_SUM(sum, 0, c);
         }

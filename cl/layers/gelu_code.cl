@@ -10,7 +10,7 @@
  *
  *     BITS = 2    byte 0: | c3 c2 c1 c0 |    byte 1: | c7 c6 c5 c4 |   ...
  *
- * Row-wise, see rowwise.clh; h is a source, g a result of narrow.clh. g may be h; dh may be dg. Local memory: LEVELS floats.
+ * Row-wise, see rowwise.clh; h is a source, g and dh are results of narrow.clh. g may be h; dh may be dg. Local memory: LEVELS floats.
  * BITS: 2, 4 or 8; VW: 4, 8 or 16; BIAS, SUMS: 0 or 1. */
 #include "prelude/narrow.clh"
 #include "layers/activation.clh"
@@ -141,7 +141,7 @@ KERNEL_OF(LOCAL) gelu_code_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_SOURCE
 }
 
 /* Forward: g = h * Phi(h), so dh = dg * slope, with the slope read from its code. */
-KERNEL_OF(LOCAL) gelu_code_backward(ROWWISE_SIZES, MAT_IN(dg), MAT_OUT(dh), MAT_IN_RESTRICT(codes),
+KERNEL_OF(LOCAL) gelu_code_backward(ROWWISE_SIZES, MAT_IN(dg), MAT_RESULT(dh), MAT_IN_RESTRICT(codes),
     MAT_OUT(partial))
 {
     local float levels[LEVELS];
@@ -154,7 +154,7 @@ KERNEL_OF(LOCAL) gelu_code_backward(ROWWISE_SIZES, MAT_IN(dg), MAT_OUT(dh), MAT_
                 const vec slope = decode(row + c / PER_BYTE, cols - c, levels);
                 const vec gradient = GET(dg, r, c) * slope;
                 sum += gradient;
-                PUT(gradient, dh, r, c);
+                PUT_RESULT(gradient, dh, r, c);
             }
             KEEP_SUM(sum, 0, c);
         }

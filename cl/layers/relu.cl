@@ -6,9 +6,9 @@
  *                sum 0 of the columns, with SUMS = 1: dx[r][c]
  *     with       x = x[r][c];  with BIAS x[r][c] + b[c]; x in memory is unchanged
  *
- * Row-wise, see rowwise.clh; relu_mask.clh has the mask. y may be x; dx may be dy. No local memory.
+ * Row-wise, see rowwise.clh; relu_mask.clh has the mask. dx is a result of narrow.clh. y may be x; dx may be dy. No local memory.
  * BIAS, KEEP, SIX, SUMS: 0 or 1. */
-#include "prelude/rowwise.clh"
+#include "prelude/narrow.clh"
 #include "prelude/relu_mask.clh"
 #if VW != 16 && VW != 8
 #error "relu.cl needs VW 8 or 16"
@@ -44,7 +44,7 @@ KERNEL_OF(LOCAL) relu_forward(ROWWISE_SIZES, MAT_IN(b), MAT_IN(x), MAT_OUT(y), M
 }
 
 /* Forward: y = max(x, 0). At 0 the slope is 0. */
-KERNEL_OF(LOCAL) relu_backward(ROWWISE_SIZES, MAT_IN(dy), MAT_IN_RESTRICT(mask), MAT_OUT(dx),
+KERNEL_OF(LOCAL) relu_backward(ROWWISE_SIZES, MAT_IN(dy), MAT_IN_RESTRICT(mask), MAT_RESULT(dx),
     MAT_OUT(partial))
 {
     FOR_STRIPS
@@ -53,7 +53,7 @@ KERNEL_OF(LOCAL) relu_backward(ROWWISE_SIZES, MAT_IN(dy), MAT_IN_RESTRICT(mask),
             FOR_STRIP_ROWS(r) {
                 const vec gradient = mask_apply(GET(dy, r, c), ROW(mask, r), c);
                 sum += gradient;
-                PUT(gradient, dx, r, c);
+                PUT_RESULT(gradient, dx, r, c);
             }
             KEEP_SUM(sum, 0, c);
         }

@@ -49,10 +49,11 @@ CLPRUNE_API void clprune_linear_destroy(clprune_linear *layer); /* accepts NULL 
 CLPRUNE_API clprune_status clprune_linear_saved_create(
     clprune_linear *layer, size_t batch, size_t size, const char *name, clprune_saved **saved);
 
-/* Whether clprune_linear_forward also takes an x of bf16 (clprune_mat.type), and gives y in it: on
- * CPUs, if products round their operands to it (clprune_context_precision). x in bf16 gives the
+/* Whether clprune_linear_forward also takes an x of bf16 (clprune_mat.type), and gives y in it: if
+ * products round their operands to it (clprune_context_precision). x in bf16 gives the
  * bits of the same x in fp32; it is not stored, `saved` is NULL. Both need columns in multiples of
- * 16, and an even ld and offset. False for NULL. */
+ * 16, and an even ld and offset. On tensor cores clprune_linear_backward of FEATURES then also
+ * takes such a dy, with a DENSE or QUANTISED store. False for NULL. */
 CLPRUNE_API bool clprune_linear_takes_bf16(const clprune_context *context);
 
 /* Computes y, as above, for `batch` samples, and stores x in `saved`.

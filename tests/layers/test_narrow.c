@@ -212,6 +212,59 @@ static void between_layers(void **state)
     }
 }
 
+typedef struct gradient_row {
+    const char *name;
+    clprune_activation activation;
+    clprune_keep keep;
+    bool again; /* y can be made again */
+} gradient_row;
+
+static const gradient_row gradient_rows[] = {
+    {"GELU", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_DENSE}, true},
+    {"SiLU from codes", CLPRUNE_ACTIVATION_SILU, {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, true},
+    {"GELU from rotated codes", CLPRUNE_ACTIVATION_GELU,
+        {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rotate = true}, true},
+    {"GELU, codes of the derivative", CLPRUNE_ACTIVATION_GELU,
+        {.form = CLPRUNE_FORM_GELU_CODE, .bits = 4}, false},
+    {"ReLU", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_DENSE}, false},
+    {"ReLU6, signs", CLPRUNE_ACTIVATION_RELU6, {.form = CLPRUNE_FORM_MASK}, false},
+};
+
+/* dx, and with it y made again, in fp32 and in bf16; sums over columns are those of dx in fp32. */
+static void gradients(void **state)
+{
+    const gradient_row *r = *state;
+    clprune_context *context = test_context();
+    for (size_t s = 0; s < COUNT_OF(shapes); s++) {
+        const size_t mark = test_mark();
+        const size_t rows = shapes[s].rows, cols = shapes[s].cols, gap = shapes[s].gap;
+        const test_mat x = test_mat_make(rows, cols, 0, values_of(91, rows * cols));
+        const test_mat dy = test_mat_make(rows, cols, gap, test_new_normal(92, rows * cols));
+        test_mat y = test_mat_make(rows, cols, 0, NULL);
+        clprune_saved *saved = test_new_saved(context, r->keep, 1, rows, cols);
+        TEST_OK(clprune_activation_forward(
+            context, r->activation, 0, 1, x.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
+        for (size_t again = 0; again < (r->again ? 2 : 1); again++) {
+            const narrow dx16 = narrow_make(rows, cols, gap, NULL),
+                         y16 = narrow_make(rows, cols, gap, NULL);
+            test_mat dx = test_mat_make(rows, cols, 0, NULL), db[2];
+            for (size_t i = 0; i < 2; i++) {
+                db[i] = test_mat_make(1, cols, 0, NULL);
+                const clprune_grads grads = {.dx = i == 0 ? dx.mat : dx16.mat, .db = db[i].mat};
+                TEST_OK(again ? clprune_activation_backward_recompute(context, r->activation, 0, 1,
+                                    saved, dy.mat, i == 0 ? y.mat : y16.mat, &grads, NULL)
+                              : clprune_activation_backward(
+                                    context, r->activation, 0, 1, saved, dy.mat, &grads, NULL));
+            }
+            check_rounded("dx", &dx16, &dx);
+            layer_same("db", &db[0], &db[1]);
+            if (again)
+                check_rounded("y", &y16, &y);
+        }
+        test_release(mark);
+    }
+}
+
 /* ---- products ----------------------------------------------------------------------------------
  */
 
@@ -268,6 +321,51 @@ static void products(void **state)
     layer_same("y", &y[0], &y[1]);
     TEST_OK(clprune_linear_forward(layer, r->batch, x16.mat, w.mat, b.mat, y16.mat, NULL, NULL));
     check_rounded(r->name, &y16, &y[0]);
+}
+
+/* On tensor cores the gradients have the bits of those from the same dy in fp32. */
+static void backward_products(NO_ROW)
+{
+    enum { BATCH = 2, ROWS = 21, IN = 48, OUT = 80 };
+    static const clprune_keep keeps[] = {{.form = CLPRUNE_FORM_DENSE},
+        {.form = CLPRUNE_FORM_QUANTISED, .bits = 16}, {.form = CLPRUNE_FORM_QUANTISED, .bits = 4},
+        {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rotate = true}};
+    clprune_context *context = test_context();
+    const size_t rows = (size_t)BATCH * ROWS;
+    float *values = rounded(values_of(101, rows * OUT), rows * OUT);
+    const test_mat x = test_mat_make(rows, IN, 0, test_new_normal(102, rows * IN)),
+                   w = test_mat_make(OUT, IN, 0, test_new_normal(103, OUT * IN)),
+                   wide = test_mat_make(rows, OUT, 0, values),
+                   y = test_mat_make(rows, OUT, 0, NULL);
+    const narrow dy = narrow_make(rows, OUT, 16, values);
+    for (size_t k = 0; k < COUNT_OF(keeps); k++) {
+        const size_t mark = test_mark();
+        clprune_linear *layer =
+            test_new_linear(context, (clprune_linear_desc){.in = IN, .out = OUT, .keep = keeps[k]});
+        clprune_saved *saved = test_new_saved(context, keeps[k], BATCH, ROWS, IN);
+        test_mat dx[2], dw[2], db[2];
+        TEST_OK(
+            clprune_linear_forward(layer, BATCH, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
+        for (size_t i = 0; i < 2; i++) {
+            dx[i] = test_mat_make(rows, IN, 0, NULL);
+            dw[i] = test_mat_make(OUT, IN, 0, NULL);
+            db[i] = test_mat_make(1, OUT, 0, NULL);
+            const clprune_grads grads = {.dx = dx[i].mat, .dw = dw[i].mat, .db = db[i].mat};
+            if (i == 1 && !(clprune_linear_takes_bf16(context) &&
+                              clprune_context_kernels(context) == CLPRUNE_KERNELS_TILED)) {
+                TEST_FAILS(
+                    clprune_linear_backward(layer, BATCH, saved, dy.mat, w.mat, &grads, NULL),
+                    CLPRUNE_INVALID_ARGUMENT, "dy has elements of type 2, expected fp32");
+                return;
+            }
+            TEST_OK(clprune_linear_backward(
+                layer, BATCH, saved, i == 0 ? wide.mat : dy.mat, w.mat, &grads, NULL));
+        }
+        layer_same("dx", &dx[0], &dx[1]);
+        layer_same("dw", &dw[0], &dw[1]);
+        layer_same("db", &db[0], &db[1]);
+        test_release(mark);
+    }
 }
 
 /* Whether strips of an image of few channels fit the device's local memory. */
@@ -407,13 +505,6 @@ static void no_units(NO_ROW)
     test_same_floats("kept", IN, COLS, test_mat_get(&kept, "kept"), old, "%s", "after a refusal");
 }
 
-static void check_same(const char *what, const test_mat *got, const test_mat *want)
-{
-    const clprune_mat m = got->mat;
-    test_same_floats(what, m.rows, m.cols, test_mat_get(got, what), test_mat_get(want, what),
-        "%zu x %zu", m.rows, m.cols);
-}
-
 /* A head rounds what products read once, and the gradient of the logits as it is made: the bits are
  * those of its operations one by one. One shape has parts, the last of two rows. */
 static void head(NO_ROW)
@@ -453,10 +544,10 @@ static void head(NO_ROW)
             TEST_OK(clprune_gemm(context, true, false, 1, at > 0, clprune_mat_rows(z.mat, at, part),
                 clprune_mat_rows(x.mat, at, part), dw[1].mat, NULL));
         }
-        check_same("loss", &loss[0], &loss[1]);
-        check_same("hit", &hit[0], &hit[1]);
-        check_same("dx", &dx[0], &dx[1]);
-        check_same("dw", &dw[0], &dw[1]);
+        layer_same("loss", &loss[0], &loss[1]);
+        layer_same("hit", &hit[0], &hit[1]);
+        layer_same("dx", &dx[0], &dx[1]);
+        layer_same("dw", &dw[0], &dw[1]);
     }
 }
 
@@ -492,6 +583,10 @@ int main(void)
     test_list list = {0};
     TEST_ADD_EACH(&list, between_layers, narrow_rows, "%s");
     TEST_ADD_EACH(&list, products, product_rows, "%s");
+    for (size_t i = 0; i < COUNT_OF(gradient_rows); i++)
+        test_add(&list, gradients, (void *)(uintptr_t)&gradient_rows[i], "%s, backward",
+            gradient_rows[i].name);
+    test_add(&list, backward_products, NULL, "linear, backward");
     test_add(&list, convolutions, NULL, "convolutions");
     test_add(&list, in_a_store, NULL, "a store of 16 bits");
     test_add(&list, empty_sums, NULL, "empty sums");

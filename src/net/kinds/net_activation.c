@@ -152,11 +152,12 @@ static clprune_status relu_backward(const clprune__net_call *call)
         .ends = {{CLPRUNE__NET_OVER, false}},                                                      \
         .sums = 1,                                                                                 \
         .sums_for = {&clprune__net_linear_kind},                                                   \
+        .narrow_dx = true,                                                                         \
         .backward = relu_backward},                                                                \
     {                                                                                              \
         .name = title ", signs", .chain = {kind}, .keeps_mask = true, .level = 1,                  \
         .ends = {{CLPRUNE__NET_OVER, false}}, .sums = 1, .sums_for = {&clprune__net_linear_kind},  \
-        .backward = relu_backward                                                                  \
+        .narrow_dx = true, .backward = relu_backward                                               \
     }
 
 const clprune__net_way clprune__net_activation_ways[] = {
@@ -167,6 +168,7 @@ const clprune__net_way clprune__net_activation_ways[] = {
         .ends = {{CLPRUNE__NET_OVER, false}},
         .sums = 1,
         .sums_for = {&clprune__net_linear_kind},
+        .narrow_dx = true,
         .backward = gelu_backward},
     {.name = "gelu, codes",
         .chain = {&clprune__net_gelu_kind},
@@ -175,6 +177,7 @@ const clprune__net_way clprune__net_activation_ways[] = {
         .ends = {{CLPRUNE__NET_OVER, false}},
         .sums = 1,
         .sums_for = {&clprune__net_linear_kind},
+        .narrow_dx = true,
         .backward = gelu_backward},
     RELU_WAYS("relu", &clprune__net_relu_kind),
     RELU_WAYS("relu6", &relu6_kind),
@@ -185,6 +188,7 @@ const clprune__net_way clprune__net_activation_ways[] = {
         .ends = {{CLPRUNE__NET_OVER, false}},
         .sums = 1,
         .sums_for = {&clprune__net_linear_kind},
+        .narrow_dx = true,
         .backward = gelu_backward},
     {.name = "reciprocal",
         .chain = {&reciprocal_kind},

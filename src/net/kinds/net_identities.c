@@ -19,6 +19,8 @@
 #include "clprune/token_mean.h"
 #include "clprune/token_mix.h"
 #include "net/kinds/kinds.h"
+#include "net/kinds/net_linear.h"
+#include "net/plan/narrow.h"
 #include "net/run/call.h"
 #include "nn/layers/activation_private.h"
 #include "runtime/context/check.h"
@@ -81,24 +83,28 @@ static clprune_status linear_chunk(const clprune__net_call *call)
         return clprune_gemm(
             context, false, false, 1.0f, clprune__net_dx_beta(call, 0), dy, p.scaled, dx, NULL);
     }
-    /* y = g W^T, g = GELU(h): dg takes the place of dh */
+    /* y = g W^T, g = GELU(h): dg takes the place of dh, unless that is of bf16, as g then is */
     clprune_saved *store;
     size_t first;
-    const clprune_mat h = clprune__net_operand(call, 0);
+    const bool narrow = dx.type == CLPRUNE_VALUES_BF16;
+    const clprune_mat h = clprune__net_operand(call, 0),
+                      dg = narrow ? clprune__net_temp(call, 2) : dx;
     const clprune_mat sums =
         call->tile->bias_sums
             ? clprune__net_grad(call, clprune__net_before(&call->net->graph, p.gelu, 0), BIAS)
             : CLPRUNE_NO_MAT;
-    TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, p.scaled, dx, NULL));
-    clprune_mat g = h;
-    if (h.rows > 0 && call->step->last[0]) {
+    const bool over = !narrow && h.rows > 0 && call->step->last[0];
+    const clprune_mat g = over     ? h
+                          : narrow ? clprune__net_narrow_temp(call, 1)
+                                   : clprune__net_temp(call, 1);
+    TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, p.scaled, dg, NULL));
+    if (over || (narrow && h.rows > 0)) {
         TRY(clprune__gelu_backward(
-            context, p.gelu->set.activation, beta, true, h, dx, g, dx, sums, NULL));
+            context, p.gelu->set.activation, beta, true, h, dg, g, dx, sums, NULL));
     } else {
-        g = clprune__net_temp(call, 1);
         TRY(clprune__net_source(call, 0, &store, &first));
         TRY(clprune_activation_backward_recompute(context, p.gelu->set.activation, first,
-            call->count, store, dx, g, &(clprune_grads){.dx = dx, .db = sums, .beta = beta}, NULL));
+            call->count, store, dg, g, &(clprune_grads){.dx = dx, .db = sums, .beta = beta}, NULL));
     }
     return clprune_gemm(context, true, false, 1.0f, beta, dy, g, dw, NULL);
 }
@@ -127,18 +133,22 @@ static clprune__net_size scale_temp(
                       : (clprune__net_size){.rows = 0};
 }
 
-/* GELU's output, unless it takes the place of a dense h */
+/* GELU's output, unless it takes the place of a dense h; if the gradient of h is of bf16, so is
+ * that, beside the output's gradient. */
 static clprune__net_size gelu_temp(
     const clprune__net_plan *plan, const size_t *layers, size_t index)
 {
-    const clprune__net_value *g = &plan->graph->values[layers[0]];
-    const clprune__net_layer *linear = &plan->graph->layers[layers[1]];
-    if (index == 0 && plan->graph->layers[plan->layers[layers[1]].tile_last].kind ==
-                          &clprune__net_layerscale_kind)
-        return scaled_size(linear);
-    return index == 1 ? (clprune__net_size){g->shape.rows, g->shape.cols, false,
-                            CLPRUNE__NET_OF_CALL, true}
-                      : (clprune__net_size){.rows = 0};
+    const clprune__net_shape *g = &plan->graph->values[layers[0]].shape;
+    const clprune__net_tile *tile = clprune__net_tile_of(plan, layers[0]);
+    const bool narrow = clprune__net_is_narrow_grad(plan, tile, 0);
+    if (index == 0 &&
+        plan->graph->layers[tile->layers[tile->count - 1]].kind == &clprune__net_layerscale_kind)
+        return scaled_size(&plan->graph->layers[layers[1]]);
+    if (index == 1)
+        return (clprune__net_size){
+            g->rows, g->cols / (narrow ? 2 : 1), false, CLPRUNE__NET_OF_CALL, !narrow};
+    return index == 2 && narrow ? (clprune__net_size){g->rows, g->cols, false, CLPRUNE__NET_OF_CALL}
+                                : (clprune__net_size){.rows = 0};
 }
 
 /* ---- affine, linear ----------------------------------------------------------------------------
@@ -284,6 +294,7 @@ const clprune__net_way clprune__net_identities[] = {
         .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_PASS, false}},
         .sums = 1,
         .sums_for = {&clprune__net_linear_kind},
+        .narrow_dx = true,
         .fits = gelu_scale_fits,
         .temp = gelu_temp,
         .begin = linear_begin,
@@ -297,6 +308,7 @@ const clprune__net_way clprune__net_identities[] = {
         .ends = {{CLPRUNE__NET_APART, false}},
         .sums = 1,
         .sums_for = {&clprune__net_linear_kind},
+        .narrow_dx = true,
         .temp = gelu_temp,
         .backward = linear_chunk},
     {.name = "linear, layerscale",
@@ -316,6 +328,7 @@ const clprune__net_way clprune__net_identities[] = {
         .needs = {{0, 0, CLPRUNE__NET_PRODUCT, false}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_APART, true}},
+        .narrow_dy = clprune__net_linear_narrow_dy,
         .fits = affine_fits,
         .temp = affine_temp,
         .begin = affine_begin,

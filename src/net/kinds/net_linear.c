@@ -5,6 +5,7 @@
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "nn/layers/layers_private.h"
+#include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 
 enum { WEIGHT, BIAS };
@@ -95,12 +96,18 @@ static clprune_status linear_backward(const clprune__net_call *call)
         clprune__net_param_value(call->net, layer, WEIGHT), &grads, NULL);
 }
 
+bool clprune__net_linear_narrow_dy(const clprune__net_graph *graph)
+{
+    return clprune__gemm_reads_bf16_dy(graph->context);
+}
+
 const clprune__net_way clprune__net_linear_ways[] = {
     {.name = "linear",
         .chain = {&clprune__net_linear_kind},
         .needs = {{0, 0, CLPRUNE__NET_PRODUCT, true}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_APART, true}},
+        .narrow_dy = clprune__net_linear_narrow_dy,
         .backward = linear_backward},
     {.name = "linear over rows",
         .chain = {&clprune__net_linear_rows_kind},

@@ -1,6 +1,7 @@
 #include "net/plan/narrow.h"
 
 #include "net/plan/cover.h"
+#include "nn/store/form.h"
 
 bool clprune__net_is_rounded(const clprune__net_graph *graph, size_t v)
 {
@@ -60,5 +61,24 @@ bool clprune__net_is_for_products(const clprune__net_plan *plan, size_t v)
     for (size_t i = v; i == v || i <= plan->graph->values[v].last_user; ++i)
         if (reads_dense(plan, clprune__net_tile_of(plan, i), v))
             return false;
+    return true;
+}
+
+bool clprune__net_is_narrow_grad(
+    const clprune__net_plan *plan, const clprune__net_tile *writer, size_t k)
+{
+    const size_t v = writer->ends[k];
+    const clprune__net_value *value = &plan->graph->values[v];
+    const clprune__net_tile *reader = clprune__net_tile_of(plan, v);
+    if (!writer->way->narrow_dx || !value->trained || reader == NULL || reader->layers[reader->count - 1] != v ||
+        reader->way->narrow_dy == NULL || !reader->way->narrow_dy(plan->graph) ||
+        v == plan->graph->output || value->users != 1 || value->shape.cols % 16 != 0)
+        return false;
+    for (size_t i = 0; i < reader->way->needs_count; ++i) {
+        const clprune__net_choice *x = &plan->values[clprune__net_needed(plan->graph, reader, i)];
+        if (x->kept && clprune__net_is_needed(plan->graph, reader, i) &&
+            !clprune__form_of(x->keep.form)->product_reads_bf16)
+            return false;
+    }
     return true;
 }

@@ -17,4 +17,9 @@ bool clprune__net_goes_to_store(const clprune__net_plan *plan, size_t v);
  * to bf16 anyway. */
 bool clprune__net_is_for_products(const clprune__net_plan *plan, size_t v);
 
+/* Whether a tile writes the gradient of its end k in bf16: only products read it, which would round
+ * it so. */
+bool clprune__net_is_narrow_grad(
+    const clprune__net_plan *plan, const clprune__net_tile *writer, size_t k);
+
 #endif

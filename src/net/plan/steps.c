@@ -70,6 +70,17 @@ static place slot_for(maker *m, size_t value, bool whole)
         whole || m->region->chunk == m->plan->graph->desc.batch);
 }
 
+/* The same, of bf16. */
+static place narrow_slot(maker *m, size_t v, bool whole)
+{
+    const clprune__net_shape *shape = &m->plan->graph->values[v].shape;
+    place slot =
+        new_slot(m, (clprune__net_size){shape->rows, shape->cols / 2, false, CLPRUNE__NET_OF_CALL},
+            whole || m->region->chunk == m->plan->graph->desc.batch);
+    slot.bf16 = true;
+    return slot;
+}
+
 static bool is_dense(const clprune__net_choice *choice)
 {
     return choice->kept && choice->keep.form == CLPRUNE_FORM_DENSE;
@@ -110,14 +121,8 @@ static bool writes_over(
 /* A slot that a forward pass fills. */
 static place slot_of_output(maker *m, size_t v, bool whole)
 {
-    const clprune__net_shape *shape = &m->plan->graph->values[v].shape;
-    if (!clprune__net_is_for_products(m->plan, v))
-        return slot_for(m, v, whole);
-    place slot =
-        new_slot(m, (clprune__net_size){shape->rows, shape->cols / 2, false, CLPRUNE__NET_OF_CALL},
-            whole || m->region->chunk == m->plan->graph->desc.batch);
-    slot.bf16 = true;
-    return slot;
+    return clprune__net_is_for_products(m->plan, v) ? narrow_slot(m, v, whole)
+                                                    : slot_for(m, v, whole);
 }
 
 /* Whether the layer stores its input: the first layer that reads it, all samples at once. */
@@ -311,6 +316,8 @@ static place target_of(maker *m, const clprune__net_tile *tile, size_t k, place 
         *late = true;
         return slot_for(m, v, false);
     }
+    if (clprune__net_is_narrow_grad(m->plan, tile, k))
+        return set_grad(m, v, narrow_slot(m, v, m->border[v]));
     const bool fits = values[v].shape.rows * values[v].shape.cols ==
                           values[out].shape.rows * values[out].shape.cols &&
                       (dy.whole || !whole);

@@ -123,7 +123,7 @@ static clprune_status backward_relu(clprune_context *context, clprune_activation
 }
 
 /* The backward pass of y (ReLU) or x + b (others), some samples at a time: DENSE in place, other
- * forms restored to scratch, or to `y`, which becomes f(x + b), unless that is absent. */
+ * forms restored to scratch, or to a y of fp32, which becomes f(x + b), unless it is absent. */
 static clprune_status backward_chunks(clprune_context *context, clprune_activation activation,
     clprune__range range, float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat y,
     clprune_mat dx, clprune_mat db, cl_event *event)
@@ -135,7 +135,8 @@ static clprune_status backward_chunks(clprune_context *context, clprune_activati
     TRY(clprune__chunks_begin(context, store->rows, store->cols, range, &chunks));
     while (clprune__chunks_next(&chunks)) {
         const size_t first = chunks.range.first, count = chunks.range.count;
-        const clprune_mat room = again ? clprune__chunk_of(&chunks, y, store->rows) : chunks.room;
+        const clprune_mat part_y = again ? clprune__chunk_of(&chunks, y, store->rows) : y;
+        const clprune_mat room = again && y.type == CLPRUNE_VALUES_FP32 ? part_y : chunks.room;
         const clprune_mat kept =
             is_dense(store) && !again ? store->form->mat(store, chunks.range) : room;
         const clprune_mat part_dy = clprune__chunk_of(&chunks, dy, store->rows);
@@ -147,8 +148,8 @@ static clprune_status backward_chunks(clprune_context *context, clprune_activati
             TRY(backward_relu(
                 context, activation, part_beta, kept, room, part_dy, part_dx, db, last));
         else
-            TRY(clprune__gelu_backward(context, activation, part_beta, again, kept, part_dy,
-                again ? room : CLPRUNE_NO_MAT, part_dx, db, last));
+            TRY(clprune__gelu_backward(
+                context, activation, part_beta, again, kept, part_dy, part_y, part_dx, db, last));
     }
     return CLPRUNE_SUCCESS;
 }
@@ -186,9 +187,12 @@ static clprune_status backward(clprune_context *context, clprune_activation acti
     const size_t rows = range.count * kept->rows, cols = kept->cols;
     enum { DY, Y, DX, DB, ALL };
     const clprune__operand operands[ALL] = {{"dy", dy, rows, cols},
-        {"y", y, rows, cols, .optional = again == NULL},
-        {"dx", dx, rows, cols, .in_place = 1u << DY}, {"db", db, 1, cols, .optional = true}};
+        {"y", y, rows, cols, .optional = again == NULL, .bf16 = true},
+        {"dx", dx, rows, cols, .in_place = 1u << DY, .bf16 = true},
+        {"db", db, 1, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
+    REQUIRE(again == NULL || y.type == dx.type, CLPRUNE_INVALID_ARGUMENT,
+        "one of y and dx is of bf16, expected both or none");
     TRY(clprune__saved_check_stored(context, saved, range));
     for (int i = Y; i < ALL; i++)
         TRY(clprune__saved_check_apart(context, saved, operands[i].name, operands[i].mat));
@@ -203,9 +207,9 @@ static clprune_status backward(clprune_context *context, clprune_activation acti
         return clprune__relu_backward(
             context, beta, dy, kept->form->mat(kept, range), dx, db, event);
     const bool codes = form == CLPRUNE_FORM_QUANTISED && !is_relu(activation);
-    if (codes && kept->keep.rotate)
+    if (codes && kept->keep.rotate && dx.type == CLPRUNE_VALUES_FP32)
         return backward_rotated(context, activation, range, beta, saved, dy, y, dx, db, event);
-    if (codes) {
+    if (codes && !kept->keep.rotate) {
         const clprune__quantised h = clprune__kept_quantised(kept, range);
         return clprune__gelu_backward_quantised(
             context, activation, beta, &h, dy, y, dx, db, event);

@@ -55,6 +55,10 @@ static clprune_status backward(clprune_context *context, clprune_activation f, f
     const size_t strip = codes != NULL && codes->desc.bits <= 4 ? 4 : 1; /* measured */
     clprune__rowwise plan = clprune__sums_plan(context, dg.rows, dg.cols, sums, strip, 0);
     clprune__define(&plan.defines, "AGAIN", again);
+    clprune_mat result = dh; /* of both, as far as they are aligned */
+    if (again)
+        result.offset |= g.offset, result.ld |= g.ld;
+    clprune__narrow_define(context, CLPRUNE_NO_MAT, result, &plan.defines);
     define_activation(&plan.defines, f);
     if (codes != NULL)
         clprune__quantised_defines(codes, &plan.defines);
@@ -90,10 +94,12 @@ clprune_status clprune__gelu_backward(clprune_context *context, clprune_activati
     enum { H, DG, G, DH, DB, ALL };
     const size_t rows = h.rows, cols = h.cols;
     const clprune__operand operands[ALL] = {{"h", h, rows, cols}, {"dg", dg, rows, cols},
-        {"g", g, rows, cols, .optional = !again, .in_place = 1u << H},
-        {"dh", dh, rows, cols, .in_place = again ? 1u << DG : 1u << DG | 1u << H},
+        {"g", g, rows, cols, .optional = !again, .in_place = 1u << H, .bf16 = true},
+        {"dh", dh, rows, cols, .in_place = again ? 1u << DG : 1u << DG | 1u << H, .bf16 = true},
         {"db", db, 1, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, G, ALL));
+    REQUIRE(!again || g.type == dh.type, CLPRUNE_INVALID_ARGUMENT,
+        "one of y and dx is of bf16, expected both or none");
     return backward(context, f, beta, h, NULL, dg, g, dh, db, event);
 }
 

@@ -59,11 +59,13 @@ clprune_status clprune__gelu_code_backward(clprune_context *context, unsigned bi
     TRY(clprune__gelu_code_sizes(context, rows, cols, bits, &words, &bytes));
     enum { DG, CODES, DH, DB, ALL };
     const clprune__operand operands[ALL] = {{"dg", dg, rows, cols}, {"codes", codes, rows, words},
-        {"dh", dh, rows, cols, .in_place = 1u << DG}, {"db", db, 1, cols, .optional = true}};
+        {"dh", dh, rows, cols, .in_place = 1u << DG, .bf16 = true},
+        {"db", db, 1, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, DH, ALL));
     const size_t sums = clprune__is_absent(db) ? 0 : 1;
     clprune__rowwise plan = clprune__sums_plan(context, rows, cols, sums, 1, 0);
     clprune__define(&plan.defines, "BITS", bits);
+    clprune__narrow_define(context, CLPRUNE_NO_MAT, dh, &plan.defines);
     clprune_mat partial = clprune__untouched(dh); /* without sums */
     if (sums > 0)
         TRY(clprune__scratch_mat(context, plan.groups, cols, &partial));

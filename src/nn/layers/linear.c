@@ -164,7 +164,9 @@ clprune_status clprune__linear_backward(clprune_linear *layer, clprune__range ra
                want_db = !clprune__is_absent(db);
     TRY(size_samples(layer, batch, "dy", dy, &s));
     enum { DY, W, DX, DW, DB, ALL };
-    const clprune__operand operands[ALL] = {{"dy", dy, batch * s.y_rows, s.y_cols},
+    const clprune__operand operands[ALL] = {
+        {"dy", dy, batch * s.y_rows, s.y_cols,
+            .bf16 = features && clprune__gemm_reads_bf16_dy(context)},
         {"w", w, desc->out, desc->in, .optional = !want_dx, .bf16 = features, .codes = features},
         {"dx", dx, batch * s.x_rows, s.x_cols, .optional = true},
         {"dw", dw, desc->out, desc->in, .optional = true},
@@ -172,6 +174,8 @@ clprune_status clprune__linear_backward(clprune_linear *layer, clprune__range ra
     TRY(clprune__check_operands(context, operands, DX, ALL));
     if (want_dw)
         TRY(clprune__saved_check(context, saved, range, s.x_rows, s.x_cols));
+    REQUIRE(dy.type == CLPRUNE_VALUES_FP32 || !want_dw || clprune__saved_reads_bf16(saved),
+        CLPRUNE_INVALID_ARGUMENT, "dy is of bf16, but products of saved read it in fp32 alone");
     for (size_t i = DX; i < ALL && saved != NULL; i++)
         TRY(clprune__saved_check_apart(context, saved, operands[i].name, operands[i].mat));
 

@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "nn/layers/activation_private.h"
 #include "nn/layers/sums.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/scratch.h"
@@ -69,11 +70,13 @@ clprune_status clprune__relu_backward(clprune_context *context, float beta, clpr
     TRY(mask_sizes(context, rows, cols, &sizes));
     enum { DY, MASK, DX, DB, ALL };
     const clprune__operand operands[ALL] = {{"dy", dy, rows, cols},
-        {"mask", mask, rows, sizes.cols}, {"dx", dx, rows, cols, .in_place = 1u << DY},
+        {"mask", mask, rows, sizes.cols},
+        {"dx", dx, rows, cols, .in_place = 1u << DY, .bf16 = true},
         {"db", db, 1, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
     const size_t sums = clprune__is_absent(db) ? 0 : 1;
-    const clprune__rowwise plan = plan_bytes(context, rows, cols, sums);
+    clprune__rowwise plan = plan_bytes(context, rows, cols, sums);
+    clprune__narrow_define(context, CLPRUNE_NO_MAT, dx, &plan.defines);
     clprune_mat partial = clprune__untouched(dx); /* without sums */
     if (sums > 0)
         TRY(clprune__scratch_mat(context, plan.groups, cols, &partial));

@@ -1,6 +1,7 @@
 #include "nn/layers/sums.h"
 
 #include "core/checked.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/scratch.h"
@@ -62,10 +63,11 @@ clprune_status clprune__column_sum(
 {
     SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    TRY(clprune__check_mat(context, "x", x, x.rows, x.cols));
+    TRY(clprune__check_mat_bf16(context, "x", x, x.rows, x.cols));
     TRY(clprune__check_mat(context, "sum", sum, 1, x.cols));
     TRY(clprune__check_apart(context, "sum", sum, "x", x));
-    const clprune__rowwise plan = clprune__sums_plan(context, x.rows, x.cols, 1, CLPRUNE__STRIP, 0);
+    clprune__rowwise plan = clprune__sums_plan(context, x.rows, x.cols, 1, CLPRUNE__STRIP, 0);
+    clprune__narrow_define(context, x, CLPRUNE_NO_MAT, &plan.defines);
     if (plan.groups == 0) {
         TRY(finish(context, beta, 0, 1, sum, sum, NULL, event));
         return CLPRUNE_SUCCESS;

@@ -5,8 +5,8 @@
 
 #include "clprune/matrix.h"
 
-/* sum[0][c] = sum_r x[r][c] + beta * sum[0][c]; beta 0 does not read sum. x: M x d; sum: 1 x d,
- * apart from x. No rows give zeros. */
+/* sum[0][c] = sum_r x[r][c] + beta * sum[0][c]; beta 0 does not read sum. x: M x d, also of bf16;
+ * sum: 1 x d, apart from x. No rows give zeros. */
 clprune_status clprune__column_sum(
     clprune_context *context, float beta, clprune_mat x, clprune_mat sum, cl_event *event);
 

@@ -460,7 +460,10 @@ clprune_status clprune__saved_multiply(const clprune_saved *saved, clprune__rang
     const size_t each = nt ? dw.rows : kept->rows, outputs = nt ? dw.rows : dy.cols;
     REQUIRE(clprune__mul(range.count, each, &dy_rows), CLPRUNE_SIZE_OVERFLOW,
         "dy: %zu samples of %zu rows overflow size_t", range.count, each);
-    TRY(clprune__check_mat(context, "dy", dy, dy_rows, nt ? kept->cols : dy.cols));
+    const bool narrow =
+        !nt && kept->form->product_reads_bf16 && clprune__gemm_reads_bf16_dy(context);
+    TRY((narrow ? clprune__check_mat_bf16 : clprune__check_mat)(
+        context, "dy", dy, dy_rows, nt ? kept->cols : dy.cols));
     TRY(clprune__check_mat(context, "dw", dw, outputs, nt ? kept->rows : kept->cols));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__saved_check_apart(context, saved, "dw", dw));

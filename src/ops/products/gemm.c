@@ -67,6 +67,11 @@ bool clprune__gemm_reads_bf16(const clprune_context *context)
                : on_tensor_cores(context) && context->ops->precision == CLPRUNE_PRECISION_BF16;
 }
 
+bool clprune__gemm_reads_bf16_dy(const clprune_context *context)
+{
+    return clprune__gemm_reads_bf16(context) && on_tensor_cores(context);
+}
+
 bool clprune__gemm_fuses_bias(const clprune_context *context, bool of_samples)
 {
     return engine_of(context, of_samples) != CLPRUNE__ENGINE_BLAST;

@@ -184,6 +184,9 @@ clprune_status clprune__gemm_batched(clprune_context *context, size_t batch, boo
  * their operands to it. Its b is a quantised one of 16 bits. */
 bool clprune__gemm_reads_bf16(const clprune_context *context);
 
+/* Whether dy may be of bf16 in dy * w and dy^T * x: on tensor cores. */
+bool clprune__gemm_reads_bf16_dy(const clprune_context *context);
+
 /* The engine of a context: the switch, else that of its kernel family. */
 clprune__gemm_engine clprune__gemm_choose(
     const clprune_context *context, clprune__gemm_switch choice);
