@@ -9,6 +9,7 @@
 #include "clprune/layer_norm.h"
 #include "clprune/layerscale.h"
 #include "clprune/rms_norm.h"
+#include "clprune/swiglu.h"
 #include "clprune/token_loss.h"
 #include "support/test_layer.h"
 
@@ -262,6 +263,28 @@ static void gradients(void **state)
                 check_rounded("y", &y16, &y);
         }
         test_release(mark);
+    }
+}
+
+/* y and dx of a gated unit; the halves of dx are aligned as their columns are. */
+static void gated_unit(NO_ROW)
+{
+    const clprune_activation f = CLPRUNE_ACTIVATION_SILU;
+    clprune_context *context = test_context();
+    for (size_t s = 0; s < COUNT_OF(shapes); s++) {
+        const size_t rows = shapes[s].rows, cols = shapes[s].cols, gap = shapes[s].gap;
+        const test_mat x = test_mat_make(rows, 2 * cols, 0, values_of(95, 2 * rows * cols));
+        const test_mat dy = test_mat_make(rows, cols, gap, test_new_normal(96, rows * cols));
+        const test_mat y = test_mat_make(rows, cols, 0, NULL),
+                       dx = test_mat_make(rows, 2 * cols, 0, NULL);
+        const narrow y16 = narrow_make(rows, cols, gap, NULL),
+                     dx16 = narrow_make(rows, 2 * cols, gap, NULL);
+        TEST_OK(clprune_glu_forward(context, f, x.mat, y.mat, NULL));
+        TEST_OK(clprune_glu_forward(context, f, x.mat, y16.mat, NULL));
+        TEST_OK(clprune_glu_backward(context, f, x.mat, dy.mat, dx.mat, NULL));
+        TEST_OK(clprune_glu_backward(context, f, x.mat, dy.mat, dx16.mat, NULL));
+        check_rounded("y", &y16, &y);
+        check_rounded("dx", &dx16, &dx);
     }
 }
 
@@ -586,6 +609,7 @@ int main(void)
     for (size_t i = 0; i < COUNT_OF(gradient_rows); i++)
         test_add(&list, gradients, (void *)(uintptr_t)&gradient_rows[i], "%s, backward",
             gradient_rows[i].name);
+    test_add(&list, gated_unit, NULL, "a gated unit");
     test_add(&list, backward_products, NULL, "linear, backward");
     test_add(&list, convolutions, NULL, "convolutions");
     test_add(&list, in_a_store, NULL, "a store of 16 bits");

@@ -2,6 +2,7 @@
 
 #include "clprune/activation.h"
 #include "core/checked.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 
@@ -36,9 +37,11 @@ clprune_status clprune_glu_forward(clprune_context *context, clprune_activation 
     clprune__rowwise plan;
     TRY(count_columns(context, y.cols, &both));
     enum { X, Y, ALL };
-    const clprune__operand operands[ALL] = {{"x", x, y.rows, both}, {"y", y, y.rows, y.cols}};
+    const clprune__operand operands[ALL] = {
+        {"x", x, y.rows, both}, {"y", y, y.rows, y.cols, .bf16 = true}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     TRY(make_plan(context, activation, y, &plan));
+    clprune__narrow_define(context, CLPRUNE_NO_MAT, y, &plan.defines);
     const clprune_mat mats[ALL] = {x, y};
     return clprune__rowwise_run(context, &swiglu_forward_kernel, &plan, ALL, mats, event);
 }
@@ -53,9 +56,12 @@ clprune_status clprune_glu_backward(clprune_context *context, clprune_activation
     TRY(count_columns(context, dy.cols, &both));
     enum { X, DY, DX, ALL };
     const clprune__operand operands[ALL] = {{"x", x, dy.rows, both}, {"dy", dy, dy.rows, dy.cols},
-        {"dx", dx, dy.rows, both, .in_place = 1u << X}};
+        {"dx", dx, dy.rows, both, .in_place = 1u << X, .bf16 = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
     TRY(make_plan(context, activation, dy, &plan));
+    clprune_mat halves = dx; /* as far as both are aligned */
+    halves.offset |= dy.cols;
+    clprune__narrow_define(context, CLPRUNE_NO_MAT, halves, &plan.defines);
     const clprune_mat mats[ALL] = {x, dy, dx};
     return clprune__rowwise_run(context, &swiglu_backward_kernel, &plan, ALL, mats, event);
 }

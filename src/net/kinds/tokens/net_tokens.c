@@ -266,10 +266,15 @@ static clprune_status swiglu_forward(const clprune__net_call *call)
         clprune__net_x(call, 0), clprune__net_y(call), NULL);
 }
 
-static const clprune__net_kind swiglu_kind = {
-    .name = "swiglu", .by_row = clprune__net_by_row, .forward = swiglu_forward};
-static const clprune__net_kind glu_kind = {
-    .name = "glu", .as = &swiglu_kind, .by_row = clprune__net_by_row, .forward = swiglu_forward};
+static const clprune__net_kind swiglu_kind = {.name = "swiglu",
+    .by_row = clprune__net_by_row,
+    .gives_bf16 = clprune__net_gives_bf16,
+    .forward = swiglu_forward};
+static const clprune__net_kind glu_kind = {.name = "glu",
+    .as = &swiglu_kind,
+    .by_row = clprune__net_by_row,
+    .gives_bf16 = clprune__net_gives_bf16,
+    .forward = swiglu_forward};
 
 /* y = f(a) * b, x = [a | b] */
 static clprune_status swiglu_backward(const clprune__net_call *call)
@@ -327,6 +332,7 @@ const clprune__net_way clprune__net_token_ways[] = {
         .chain = {&swiglu_kind},
         .needs = {{0, 0, CLPRUNE__NET_DENSE, false}},
         .needs_count = 1,
+        .narrow_dx = true,
         .backward = swiglu_backward},
     {.name = NULL},
 };
