@@ -44,7 +44,7 @@ static inline void find_tap(sources *s, const uint k, const uint taps_x, const l
     }
 }
 
-static inline void copy_sources(copies *c, sources *s, local uint4 *tile, const uint k, const uint taps_x,
+INLINED void copy_sources(copies *c, sources *s, local uint4 *tile, const uint k, const uint taps_x,
     const long across, const long down)
 {
     UNROLLED(i, 2)

@@ -36,7 +36,7 @@ typedef struct pixels {
     int left;         /* of the result pixels, from the first one on */
 } pixels;
 
-static inline void copy_pixels(const bool whole, copies *c, pixels *p, local uint4 *tile, global const ushort *x,
+INLINED void copy_pixels(const bool whole, copies *c, pixels *p, local uint4 *tile, global const ushort *x,
     const ulong ld, const walk w)
 {
     UNROLLED(i, 2) {

@@ -528,11 +528,18 @@ static void no_units(NO_ROW)
     test_same_floats("kept", IN, COLS, test_mat_get(&kept, "kept"), old, "%s", "after a refusal");
 }
 
+enum { PART = 128 }; /* rows of a head with so many logits */
+static clprune_mat part_of(const test_mat *m, size_t first)
+{
+    const size_t left = m->mat.rows - first;
+    return clprune_mat_rows(m->mat, first, left < PART ? left : PART);
+}
+
 /* A head rounds what products read once, and the gradient of the logits as it is made: the bits are
  * those of its operations one by one. One shape has parts, the last of two rows. */
 static void head(NO_ROW)
 {
-    enum { BATCH = 2, PART = 128 };
+    enum { BATCH = 2 };
     static const struct {
         size_t rows, vocabulary, cols;
     } cases[] = {{6, 35, 16}, {18, 48, 32}, {10, 9, 5}, {130, 16401, 16}};
@@ -556,16 +563,18 @@ static void head(NO_ROW)
         clprune_context *context = test_context();
         TEST_OK(clprune_token_head(context, BATCH, 0, 0.1f, 0.5f, 0, x.mat, w.mat, CLPRUNE_NO_MAT,
             labels, loss[0].mat, hit[0].mat, dx[0].mat, dw[0].mat, CLPRUNE_NO_MAT, NULL));
-        TEST_OK(clprune_gemm(context, false, true, 1, 0, x.mat, w.mat, z.mat, NULL));
+        for (size_t at = 0; at < rows; at += PART) /* their sums may be split by their sizes */
+            TEST_OK(clprune_gemm(
+                context, false, true, 1, 0, part_of(&x, at), w.mat, part_of(&z, at), NULL));
         TEST_OK(clprune_token_loss_forward(
             context, BATCH, 0.1f, z.mat, labels, z.mat, weight.mat, loss[1].mat, hit[1].mat, NULL));
         TEST_OK(clprune_token_loss_backward(
             context, 0.1f, 0.5f, weight.mat, z.mat, labels, z.mat, NULL));
-        TEST_OK(clprune_gemm(context, false, false, 1, 0, z.mat, w.mat, dx[1].mat, NULL));
         for (size_t at = 0; at < rows; at += PART) {
-            const size_t part = rows - at < PART ? rows - at : PART;
-            TEST_OK(clprune_gemm(context, true, false, 1, at > 0, clprune_mat_rows(z.mat, at, part),
-                clprune_mat_rows(x.mat, at, part), dw[1].mat, NULL));
+            TEST_OK(clprune_gemm(
+                context, false, false, 1, 0, part_of(&z, at), w.mat, part_of(&dx[1], at), NULL));
+            TEST_OK(clprune_gemm(context, true, false, 1, at > 0, part_of(&z, at), part_of(&x, at),
+                dw[1].mat, NULL));
         }
         layer_same("loss", &loss[0], &loss[1]);
         layer_same("hit", &hit[0], &hit[1]);
