@@ -308,7 +308,7 @@ static clprune_status narrow_head(clprune_context *context, head *h, size_t most
     const size_t vocabulary = h->w.rows;
     clprune_mat end;
     h->narrow = wants_grads(h) && h->cap == 0 && clprune__is_absent(h->db) && h->x.cols % 16 == 0 &&
-                h->w.type == CLPRUNE_VALUES_FP32 &&
+                (h->w.type == CLPRUNE_VALUES_FP32 || h->w.type == CLPRUNE_VALUES_BF16) &&
                 clprune__gemm_rounds(context, most, vocabulary, h->x.cols);
     if (!h->narrow)
         return CLPRUNE_SUCCESS;
