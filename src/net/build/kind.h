@@ -138,9 +138,11 @@ struct clprune__net_way {
     unsigned sums;             /* k + 1: the way can sum the gradient of input k of its first layer,
                                   for the bias of the layer that made it ... */
     const clprune__net_kind *sums_for[2]; /* ... if it is of such a kind */
-    bool narrow_dx;                       /* it can write the gradient of its end in bf16 */
-    /* Whether dy may be of bf16, to which its products would round it; NULL: no. */
-    bool (*narrow_dy)(const clprune__net_graph *graph);
+    bool narrow_dx;                       /* it can write the gradient of its first end in bf16 */
+    /* Whether dy may be of bf16, to which its products would round it, if what it needs of its
+     * layer's input is kept like that; NULL: no. */
+    bool (*narrow_dy)(
+        const clprune__net_graph *graph, const clprune__net_layer *layer, const clprune_keep *x);
     bool fused; /* forward: the last layer's forward does the whole chain */
     bool (*fits)(const clprune__net_graph *graph, const size_t *layers); /* NULL: always */
     clprune__net_size (*temp)(const clprune__net_plan *plan, const size_t *layers, size_t index);

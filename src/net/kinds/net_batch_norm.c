@@ -243,7 +243,9 @@ static bool pool_fits(const clprune__net_graph *graph, const size_t *layers)
     return relu_alone(graph, layers) && kernel.height * kernel.width < 16;
 }
 
-#define NORM .chain = {&clprune__net_batch_norm_kind}, .temp = sums_temp, .backward = norm_backward
+#define NORM                                                                                       \
+    .chain = {&clprune__net_batch_norm_kind}, .narrow_dx = true, .temp = sums_temp,                \
+    .backward = norm_backward
 const clprune__net_way clprune__net_batch_norm_ways[] = {
     {NORM, .name = "batch norm", .fits = plain, .needs = {{0, 0, CLPRUNE__NET_CODES, false}},
         .needs_count = 1, .ends = {{CLPRUNE__NET_OVER, false}}},

@@ -5,6 +5,7 @@
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "nn/layers/layers_private.h"
+#include "nn/store/form.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 
@@ -96,9 +97,12 @@ static clprune_status linear_backward(const clprune__net_call *call)
         clprune__net_param_value(call->net, layer, WEIGHT), &grads, NULL);
 }
 
-bool clprune__net_linear_narrow_dy(const clprune__net_graph *graph)
+bool clprune__net_linear_narrow_dy(
+    const clprune__net_graph *graph, const clprune__net_layer *layer, const clprune_keep *x)
 {
-    return clprune__gemm_reads_bf16_dy(graph->context);
+    (void)layer;
+    return clprune__gemm_reads_bf16_dy(graph->context) &&
+           clprune__form_of(x->form)->product_reads_bf16;
 }
 
 const clprune__net_way clprune__net_linear_ways[] = {

@@ -1,7 +1,6 @@
 #include "net/plan/narrow.h"
 
 #include "net/plan/cover.h"
-#include "nn/store/form.h"
 
 bool clprune__net_is_rounded(const clprune__net_graph *graph, size_t v)
 {
@@ -64,21 +63,35 @@ bool clprune__net_is_for_products(const clprune__net_plan *plan, size_t v)
     return true;
 }
 
+/* How a tile has what it needs of a value: kept, or made again. */
+static clprune_keep form_of(const clprune__net_plan *plan, size_t v)
+{
+    if (plan->values[v].kept)
+        return plan->values[v].keep;
+    return clprune__net_is_for_products(plan, v)
+               ? (clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = 16}
+               : (clprune_keep){.form = CLPRUNE_FORM_DENSE};
+}
+
+/* Whether the gradient of v is also summed for its layer's bias, by no tile behind it. */
+static bool sums_bias(const clprune__net_plan *plan, size_t v)
+{
+    const clprune__net_layer *layer = &plan->graph->layers[v];
+    return layer->params > 1 && !layer->frozen && !plan->layers[v].bias_sums;
+}
+
 bool clprune__net_is_narrow_grad(
     const clprune__net_plan *plan, const clprune__net_tile *writer, size_t k)
 {
     const size_t v = writer->ends[k];
     const clprune__net_value *value = &plan->graph->values[v];
     const clprune__net_tile *reader = clprune__net_tile_of(plan, v);
-    if (!writer->way->narrow_dx || !value->trained || reader == NULL || reader->layers[reader->count - 1] != v ||
-        reader->way->narrow_dy == NULL || !reader->way->narrow_dy(plan->graph) ||
-        v == plan->graph->output || value->users != 1 || value->shape.cols % 16 != 0)
+    if (k > 0 || !writer->way->narrow_dx || sums_bias(plan, v) || !value->trained ||
+        v == plan->graph->output || value->users != 1 || value->shape.cols % 16 != 0 ||
+        reader == NULL || reader->layers[reader->count - 1] != v || reader->way->narrow_dy == NULL)
         return false;
-    for (size_t i = 0; i < reader->way->needs_count; ++i) {
-        const clprune__net_choice *x = &plan->values[clprune__net_needed(plan->graph, reader, i)];
-        if (x->kept && clprune__net_is_needed(plan->graph, reader, i) &&
-            !clprune__form_of(x->keep.form)->product_reads_bf16)
-            return false;
-    }
-    return true;
+    const bool needs = clprune__net_is_needed(plan->graph, reader, 0);
+    const clprune_keep x = needs ? form_of(plan, clprune__net_needed(plan->graph, reader, 0))
+                                 : (clprune_keep){.form = CLPRUNE_FORM_DENSE};
+    return reader->way->narrow_dy(plan->graph, &plan->graph->layers[v], &x);
 }

@@ -197,18 +197,36 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
         layer, (clprune__range){0, batch}, image, saved, dy, w, grads, event);
 }
 
-/* Rounds dy to bf16 where the products of dw and dx would each do so. */
-static clprune_status round_dy(clprune_context *context, const clprune__conv *conv,
-    const clprune_saved *saved, clprune_mat *dy)
+/* Whether both products of dy read it in bf16, if x is kept like that; unless dy lies as_it_is, and
+ * they are worth its rounding. */
+static bool reads_bf16_dy(
+    const clprune_context *context, const clprune__conv *conv, const clprune_keep *x, bool as_it_is)
 {
-    if (!clprune__saved_reads_bf16(saved))
+    if (clprune__conv_is_linear(conv))
+        return clprune__gemm_reads_bf16_dy(context) &&
+               clprune__form_of(x->form)->product_reads_bf16;
+    const bool whole = x->form == CLPRUNE_FORM_DENSE ||
+                       (x->form == CLPRUNE_FORM_QUANTISED && x->bits == 16 && conv->in % 16 == 0);
+    return whole && clprune__conv_backward_reads_bf16(context, conv, as_it_is);
+}
+
+bool clprune__conv2d_backward_reads_bf16(const clprune_context *context,
+    const clprune_conv2d_desc *desc, clprune_extent image, const clprune_keep *x)
+{
+    clprune__conv conv;
+    size_t x_rows, y_rows;
+    return settle(NULL, desc, 1, image, &conv, &x_rows, &y_rows) == CLPRUNE_SUCCESS &&
+           reads_bf16_dy(context, &conv, x, true);
+}
+
+/* Rounds dy to bf16 where the products of dw and dx would each do so. */
+static clprune_status round_dy(
+    clprune_context *context, const clprune__conv *conv, const clprune_keep *x, clprune_mat *dy)
+{
+    if (!reads_bf16_dy(context, conv, x, false))
         return CLPRUNE_SUCCESS;
-    if (!clprune__conv_is_linear(conv))
-        return clprune__saved_is_dense(saved) && clprune__conv_backward_reads_bf16(context, conv)
-                   ? clprune__gemm_to_bf16(context, dy)
-                   : CLPRUNE_SUCCESS;
-    return clprune__gemm_reads_bf16(context) ? clprune__gemm_round(context, *dy, conv->in, dy)
-                                             : CLPRUNE_SUCCESS;
+    return clprune__conv_is_linear(conv) ? clprune__gemm_round(context, *dy, conv->in, dy)
+                                         : clprune__gemm_to_bf16(context, dy);
 }
 
 clprune_status clprune__conv2d_backward(clprune_conv2d *layer, clprune__range range,
@@ -230,7 +248,10 @@ clprune_status clprune__conv2d_backward(clprune_conv2d *layer, clprune__range ra
     TRY(settle(context, desc, batch, image, &conv, &x_rows, &y_rows));
     const size_t inner = inner_of(&conv);
     enum { DY, W, DX, DW, DB, ALL };
-    const clprune__operand operands[ALL] = {{"dy", dy, y_rows, desc->out},
+    const clprune_keep x = want_dw && saved != NULL ? clprune__saved_kept(saved)->keep
+                                                    : (clprune_keep){.form = CLPRUNE_FORM_DENSE};
+    const clprune__operand operands[ALL] = {
+        {"dy", dy, y_rows, desc->out, .bf16 = batch > 0 && reads_bf16_dy(context, &conv, &x, true)},
         {"w", w, desc->out, inner, .optional = !want_dx},
         {"dx", dx, x_rows, desc->in, .optional = true},
         {"dw", dw, desc->out, inner, .optional = true}, {"db", db, 1, desc->out, .optional = true}};
@@ -248,7 +269,7 @@ clprune_status clprune__conv2d_backward(clprune_conv2d *layer, clprune__range ra
         TRY(clprune__column_sum(context, beta, dy, db, last));
     clprune_mat rounded = dy;
     if (want_dw && want_dx && batch > 0)
-        TRY(round_dy(context, &conv, saved, &rounded));
+        TRY(round_dy(context, &conv, &x, &rounded));
     /* ... dw_ab = sum over n, i, j of dy[n, i, j]^T * the pixel, from the kept x ... */
     last = want_dx ? NULL : event;
     if (want_dw && batch == 0)

@@ -364,10 +364,11 @@ clprune_status clprune__batch_norm_backward_input(clprune_context *context, size
         "rows is %zu, expected at least the %zu rows of x", rows, p.rows);
     p.operands[SUMS] = (clprune__operand){"sums", sums, 2, p.cols};
     p.operands[DX] = (clprune__operand){
-        "dx", dx, p.rows, p.cols, .in_place = 1u << X | 1u << DY | 1u << RESIDUAL};
+        "dx", dx, p.rows, p.cols, .in_place = 1u << X | 1u << DY | 1u << RESIDUAL, .bf16 = true};
     TRY(clprune__check_operands(context, p.operands, DX, ALL));
     clprune__rowwise plan =
         clprune__lanes_plan(context, p.rows, p.cols, 0, clprune__vector_width(context));
+    clprune__narrow_define(context, CLPRUNE_NO_MAT, dx, &plan.defines);
     define_gate(&p, &plan);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &backward_input_kernel, &plan, &launch));

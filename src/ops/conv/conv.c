@@ -103,12 +103,14 @@ clprune_status clprune__conv_forward(clprune_context *context, const clprune__co
     return CLPRUNE_SUCCESS;
 }
 
-bool clprune__conv_backward_reads_bf16(const clprune_context *context, const clprune__conv *conv)
+bool clprune__conv_backward_reads_bf16(
+    const clprune_context *context, const clprune__conv *conv, bool as_it_is)
 {
     const clprune__conv_source dense = {.cell = 1};
     const clprune__conv_gather job = clprune__conv_dx_job(conv, 0, 0);
     return conv->groups <= 1 && !clprune__conv_uses_vectors(context) &&
-           reads_bf16(context, &job, true) && clprune__conv_dw_takes_bf16(context, conv, &dense);
+           reads_bf16(context, &job, true) &&
+           clprune__conv_dw_takes_bf16(context, conv, &dense, as_it_is);
 }
 
 static clprune_status dx_one(clprune_context *context, const clprune__conv *conv, float beta,

@@ -69,8 +69,8 @@ static clprune_mat bf16_of(const clprune__quantised *q)
         2 * q->codes.ld, CLPRUNE_VALUES_BF16};
 }
 
-bool clprune__conv_dw_takes_bf16(
-    const clprune_context *context, const clprune__conv *conv, const clprune__conv_source *from)
+bool clprune__conv_dw_takes_bf16(const clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, bool as_it_is)
 {
     const size_t pixels = conv->batch * conv->output.height * conv->output.width;
     size_t all;
@@ -79,7 +79,7 @@ bool clprune__conv_dw_takes_bf16(
            clprune__mul3(conv->batch, conv->image.height, conv->image.width, &all) &&
            all <= INT32_MAX &&
            clprune__gemm_takes_bf16(context, conv->kernel.height * conv->kernel.width * conv->in,
-               conv->out, pixels, from->q != NULL);
+               conv->out, pixels, as_it_is || from->q != NULL);
 }
 
 /* The steps of conv_dw_bf16_tiled.cl from a pixel to that `depth` behind. */

@@ -43,7 +43,7 @@ clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__c
             clprune__ceil_div(pixels, 4 * tile.cols)));
     const size_t run = clprune__round_up(clprune__ceil_div(pixels, sums.splits), tile.depth);
     sums.splits = clprune__ceil_div(pixels, run);
-    if (clprune__conv_dw_takes_bf16(context, conv, from))
+    if (clprune__conv_dw_takes_bf16(context, conv, from, dy.type == CLPRUNE_VALUES_BF16))
         return clprune__conv_dw_bf16(context, conv, from, beta, run, dy, dw, event);
     const size_t local[2] = {tile.local, 1};
     const size_t global[2] = {sums.panels * sums.groups * tile.local, sums.splits};

@@ -201,9 +201,10 @@ clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__
 clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* conv_dw_bf16_tiled.cl, where the first function says true; splits have `run` pixels. */
-bool clprune__conv_dw_takes_bf16(
-    const clprune_context *context, const clprune__conv *conv, const clprune__conv_source *from);
+/* conv_dw_bf16_tiled.cl, where the first function says true, which it does for less work if dy is
+ * of bf16; splits have `run` pixels. */
+bool clprune__conv_dw_takes_bf16(const clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, bool as_it_is);
 clprune_status clprune__conv_dw_bf16(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, size_t run, clprune_mat dy, clprune_mat dw,
     cl_event *event);
@@ -242,9 +243,10 @@ clprune_status clprune__conv_depthwise_dw(clprune_context *context, const clprun
 clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event);
 
-/* Whether dx, and dw from dense images, read a dy of bf16 with ld and offset multiples of 8, and
- * are worth its rounding. */
-bool clprune__conv_backward_reads_bf16(const clprune_context *context, const clprune__conv *conv);
+/* Whether dx, and dw from dense images or those of 16 bits, read a dy of bf16 with ld and offset
+ * multiples of 8, and unless it lies as_it_is are worth its rounding. */
+bool clprune__conv_backward_reads_bf16(
+    const clprune_context *context, const clprune__conv *conv, bool as_it_is);
 
 /* dx = product + beta * dx, from dy. */
 clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,

@@ -130,12 +130,21 @@ static clprune_status conv_backward(const clprune__net_call *call)
         NULL);
 }
 
+static bool conv_narrow_dy(
+    const clprune__net_graph *graph, const clprune__net_layer *layer, const clprune_keep *x)
+{
+    const clprune__net_shape *in = clprune__net_in_shape(graph, layer, 0);
+    const clprune_conv2d_desc desc = desc_of(&layer->set.conv, in->cols);
+    return clprune__conv2d_backward_reads_bf16(graph->context, &desc, in->grid, x);
+}
+
 const clprune__net_way clprune__net_conv_ways[] = {
     {.name = "conv2d",
         .chain = {&clprune__net_conv_kind},
         .needs = {{0, 0, CLPRUNE__NET_PRODUCT, true}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_APART, true}},
+        .narrow_dy = conv_narrow_dy,
         .backward = conv_backward},
     {.name = NULL},
 };
