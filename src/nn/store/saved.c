@@ -432,11 +432,6 @@ clprune_status clprune_saved_restore(
     return clprune__saved_restore(saved, first, count, x, event);
 }
 
-bool clprune__saved_is_dense(const clprune_saved *saved)
-{
-    return is_form(saved, &clprune__form_dense);
-}
-
 bool clprune__saved_reads_bf16(const clprune_saved *saved)
 {
     return saved != NULL && saved->kept.form->product_reads_bf16;

@@ -51,8 +51,6 @@ clprune_status clprune__saved_scores(
 /* Whether clprune__saved_product, without nt, reads a dy of bf16 where dense products do. */
 bool clprune__saved_reads_bf16(const clprune_saved *saved);
 
-bool clprune__saved_is_dense(const clprune_saved *saved);
-
 /* dw = dy^T * x + beta * dw or, with nt, the sum over the samples of dy_n * x_n^T + beta * dw. The
  * operands are checked, and the store holds the samples. */
 clprune_status clprune__saved_product(const clprune_saved *saved, clprune__range range, bool nt,
