@@ -71,15 +71,16 @@ CLPRUNE_API clprune_status clprune_activation_forward(clprune_context *context,
 /* dx = dy * f'(x + b) for samples [first, first + count) of the store. Also db = sum of the rows of
  * dx + beta * db, the gradient of b: beta = 0 never reads db, beta = 1 accumulates. dy, dx:
  * (count * rows) x cols; dx may be dy, or be of bf16 apart from it, but must not overlap the store.
- * db: 1 x cols, must not overlap other arguments; CLPRUNE_NO_MAT skips it. grads has dx, db and beta; its dw and dx_beta
- * stay zero. */
+ * db: 1 x cols, must not overlap other arguments; CLPRUNE_NO_MAT skips it. grads has dx, db and
+ * beta; its dw and dx_beta stay zero. */
 CLPRUNE_API clprune_status clprune_activation_backward(clprune_context *context,
     clprune_activation activation, size_t first, size_t count, const clprune_saved *saved,
     clprune_mat dy, const clprune_grads *grads, cl_event *event);
 
 /* As clprune_activation_backward, for callers that did not keep y: also recomputes y = f(x + b)
- * from what the store holds, for QUANTISED GELU in the same pass over memory. y: as dy, of dx's type,
- * must not overlap other arguments or the store. Errors: also INVALID_ARGUMENT for MASK and GELU_CODE. */
+ * from what the store holds, for QUANTISED GELU in the same pass over memory. y: as dy, of dx's
+ * type, must not overlap other arguments or the store. Errors: also INVALID_ARGUMENT for MASK and
+ * GELU_CODE. */
 CLPRUNE_API clprune_status clprune_activation_backward_recompute(clprune_context *context,
     clprune_activation activation, size_t first, size_t count, const clprune_saved *saved,
     clprune_mat dy, clprune_mat y, const clprune_grads *grads, cl_event *event);

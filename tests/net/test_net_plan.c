@@ -265,22 +265,31 @@ static void find_lines(void *user, const char *text)
         }
 }
 
+/* A settled net of two linear layers with `middle` between them, and a head. */
+static clprune_net *open_mlp(clprune_context *dry, size_t batch, size_t rows, size_t cols,
+    size_t hidden, const char *middle,
+    clprune_net_value (*add)(clprune_net *net, const char *name, clprune_net_value x),
+    const clprune_net_keep *keep)
+{
+    clprune_net *net = NULL;
+    TEST_OK(clprune_net_create(dry, &(clprune_net_desc){.batch = batch}, &net));
+    clprune_net_value v = clprune_net_linear(net, "fc1", clprune_net_rows(net, rows, cols), hidden);
+    v = clprune_net_linear(net, "fc2", add(net, middle, v), cols);
+    clprune_net_cross_entropy(
+        net, clprune_net_linear(net, "head", clprune_net_mean(net, "m", v), 10));
+    TEST_OK(clprune_net_settle(net, keep));
+    return net;
+}
+
 /* The gradient of ln reads fc1, and ln is made again from it for the gradient of fc2's weight. */
 static void reasons(NO_ROW)
 {
     wanted want[] = {{"fc1 ", "gradients of ln; makes again ln\n", 0},
         {"ln ", "gradients of fc2\n", 0}, {"fc2 ", " linear", 0}, {NULL, NULL, 0}};
     clprune_context *context = NULL;
-    clprune_net *net;
     assert_int_equal(clprune_context_create_dry(NULL, NULL, &context), CLPRUNE_SUCCESS);
-    assert_int_equal(
-        clprune_net_create(context, &(clprune_net_desc){.batch = 4}, &net), CLPRUNE_SUCCESS);
-    clprune_net_value v = clprune_net_linear(net, "fc1", clprune_net_rows(net, 8, 16), 32);
-    v = clprune_net_linear(net, "fc2", clprune_net_layer_norm(net, "ln", v), 16);
-    clprune_net_cross_entropy(
-        net, clprune_net_linear(net, "head", clprune_net_mean(net, "m", v), 10));
-    assert_int_equal(
-        clprune_net_settle(net, &(clprune_net_keep){.preset = CLPRUNE_NET_EXACT}), CLPRUNE_SUCCESS);
+    clprune_net *net = open_mlp(context, 4, 8, 16, 32, "ln", clprune_net_layer_norm,
+        &(clprune_net_keep){.preset = CLPRUNE_NET_EXACT});
     assert_int_equal(clprune_net_print(net, CLPRUNE_NET_TABLE, find_lines, want), CLPRUNE_SUCCESS);
     for (size_t i = 0; want[i].begins != NULL; i++)
         assert_int_equal(want[i].found, 1);
@@ -292,13 +301,7 @@ static void reasons(NO_ROW)
 static uint64_t kept_on_gpu(clprune_precision precision, const clprune_net_keep *keep)
 {
     clprune_context *dry = test_open_gpu(0, precision);
-    clprune_net *net = NULL;
-    TEST_OK(clprune_net_create(dry, &(clprune_net_desc){.batch = 4}, &net));
-    clprune_net_value v = clprune_net_linear(net, "fc1", clprune_net_rows(net, 8, 16), 32);
-    v = clprune_net_linear(net, "fc2", clprune_net_layer_norm(net, "ln", v), 16);
-    clprune_net_cross_entropy(
-        net, clprune_net_linear(net, "head", clprune_net_mean(net, "m", v), 10));
-    TEST_OK(clprune_net_settle(net, keep));
+    clprune_net *net = open_mlp(dry, 4, 8, 16, 32, "ln", clprune_net_layer_norm, keep);
     const uint64_t kept = clprune_memory_query(dry, CLPRUNE_MEMORY_ACTIVATIONS).live;
     clprune_net_destroy(net);
     return kept;
@@ -324,13 +327,8 @@ static void kept_as_read(NO_ROW)
 static uint64_t workspace_on_gpu(uint64_t memory)
 {
     clprune_context *dry = test_open_gpu(memory, CLPRUNE_PRECISION_FP32);
-    clprune_net *net = NULL;
-    TEST_OK(clprune_net_create(dry, &(clprune_net_desc){.batch = 64}, &net));
-    clprune_net_value v = clprune_net_linear(net, "fc1", clprune_net_rows(net, 256, 64), 1024);
-    v = clprune_net_linear(net, "fc2", clprune_net_gelu(net, "act", v), 64);
-    clprune_net_cross_entropy(
-        net, clprune_net_linear(net, "head", clprune_net_mean(net, "m", v), 10));
-    TEST_OK(clprune_net_settle(net, &(clprune_net_keep){.preset = CLPRUNE_NET_LEAST}));
+    clprune_net *net = open_mlp(dry, 64, 256, 64, 1024, "act", clprune_net_gelu,
+        &(clprune_net_keep){.preset = CLPRUNE_NET_LEAST});
     const uint64_t live = clprune_memory_query(dry, CLPRUNE_MEMORY_WORKSPACE).live;
     clprune_net_destroy(net);
     return live;

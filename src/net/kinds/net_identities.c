@@ -23,6 +23,7 @@
 #include "net/plan/narrow.h"
 #include "net/run/call.h"
 #include "nn/layers/activation_private.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 
 enum { WEIGHT, BIAS };
@@ -95,10 +96,10 @@ static clprune_status linear_chunk(const clprune__net_call *call)
             : CLPRUNE_NO_MAT;
     const bool over = !narrow && h.rows > 0 && call->step->last[0];
     const clprune_mat g = over     ? h
-                          : narrow ? clprune__net_narrow_temp(call, 1)
+                          : narrow ? clprune__pairs_of(clprune__net_temp(call, 1))
                                    : clprune__net_temp(call, 1);
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, p.scaled, dg, NULL));
-    if (over || (narrow && h.rows > 0)) {
+    if (over) {
         TRY(clprune__gelu_backward(
             context, p.gelu->set.activation, beta, true, h, dg, g, dx, sums, NULL));
     } else {

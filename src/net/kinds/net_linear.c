@@ -6,7 +6,6 @@
 #include "net/run/call.h"
 #include "nn/layers/layers_private.h"
 #include "nn/store/form.h"
-#include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 
 enum { WEIGHT, BIAS };
@@ -101,8 +100,7 @@ bool clprune__net_linear_narrow_dy(
     const clprune__net_graph *graph, const clprune__net_layer *layer, const clprune_keep *x)
 {
     (void)layer;
-    return clprune__gemm_reads_bf16_dy(graph->context) &&
-           clprune__form_of(x->form)->product_reads_bf16;
+    return clprune__form_reads_bf16_dy(graph->context, x->form);
 }
 
 const clprune__net_way clprune__net_linear_ways[] = {

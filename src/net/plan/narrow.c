@@ -64,7 +64,7 @@ bool clprune__net_is_for_products(const clprune__net_plan *plan, size_t v)
 }
 
 /* How a tile has what it needs of a value: kept, or made again. */
-static clprune_keep form_of(const clprune__net_plan *plan, size_t v)
+static clprune_keep keep_of(const clprune__net_plan *plan, size_t v)
 {
     if (plan->values[v].kept)
         return plan->values[v].keep;
@@ -91,7 +91,7 @@ bool clprune__net_is_narrow_grad(
         reader == NULL || reader->layers[reader->count - 1] != v || reader->way->narrow_dy == NULL)
         return false;
     const bool needs = clprune__net_is_needed(plan->graph, reader, 0);
-    const clprune_keep x = needs ? form_of(plan, clprune__net_needed(plan->graph, reader, 0))
+    const clprune_keep x = needs ? keep_of(plan, clprune__net_needed(plan->graph, reader, 0))
                                  : (clprune_keep){.form = CLPRUNE_FORM_DENSE};
     return reader->way->narrow_dy(plan->graph, &plan->graph->layers[v], &x);
 }

@@ -63,22 +63,19 @@ static place new_slot(maker *m, clprune__net_size size, bool whole)
 }
 
 /* A slot for a value: of all samples if another region reads it, or the region is not cut. */
-static place slot_for(maker *m, size_t value, bool whole)
+static place slot_of(maker *m, size_t value, bool whole, bool bf16)
 {
     const clprune__net_shape *shape = &m->plan->graph->values[value].shape;
-    return new_slot(m, (clprune__net_size){shape->rows, shape->cols, false, CLPRUNE__NET_OF_CALL},
+    const size_t cols = bf16 ? shape->cols / 2 : shape->cols;
+    place slot = new_slot(m, (clprune__net_size){shape->rows, cols, false, CLPRUNE__NET_OF_CALL},
         whole || m->region->chunk == m->plan->graph->desc.batch);
+    slot.bf16 = bf16;
+    return slot;
 }
 
-/* The same, of bf16. */
-static place narrow_slot(maker *m, size_t v, bool whole)
+static place slot_for(maker *m, size_t value, bool whole)
 {
-    const clprune__net_shape *shape = &m->plan->graph->values[v].shape;
-    place slot =
-        new_slot(m, (clprune__net_size){shape->rows, shape->cols / 2, false, CLPRUNE__NET_OF_CALL},
-            whole || m->region->chunk == m->plan->graph->desc.batch);
-    slot.bf16 = true;
-    return slot;
+    return slot_of(m, value, whole, false);
 }
 
 static bool is_dense(const clprune__net_choice *choice)
@@ -121,8 +118,7 @@ static bool writes_over(
 /* A slot that a forward pass fills. */
 static place slot_of_output(maker *m, size_t v, bool whole)
 {
-    return clprune__net_is_for_products(m->plan, v) ? narrow_slot(m, v, whole)
-                                                    : slot_for(m, v, whole);
+    return slot_of(m, v, whole, clprune__net_is_for_products(m->plan, v));
 }
 
 /* Whether the layer stores its input: the first layer that reads it, all samples at once. */
@@ -317,7 +313,7 @@ static place target_of(maker *m, const clprune__net_tile *tile, size_t k, place 
         return slot_for(m, v, false);
     }
     if (clprune__net_is_narrow_grad(m->plan, tile, k))
-        return set_grad(m, v, narrow_slot(m, v, m->border[v]));
+        return set_grad(m, v, slot_of(m, v, m->border[v], true));
     const bool fits = values[v].shape.rows * values[v].shape.cols ==
                           values[out].shape.rows * values[out].shape.cols &&
                       (dy.whole || !whole);

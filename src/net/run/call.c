@@ -120,13 +120,6 @@ clprune_mat clprune__net_temp(const clprune__net_call *call, size_t k)
     return mat_at(call, place, size.rows, size.cols);
 }
 
-clprune_mat clprune__net_narrow_temp(const clprune__net_call *call, size_t k)
-{
-    const clprune_mat words = clprune__net_temp(call, k);
-    return (clprune_mat){words.buffer, 2 * words.offset, words.rows, 2 * words.cols, 2 * words.ld,
-        CLPRUNE_VALUES_BF16};
-}
-
 clprune_mat clprune__net_positions(const clprune__net_call *call, const clprune__net_layer *pool)
 {
     const size_t out = clprune__net_out(&call->net->graph, pool);

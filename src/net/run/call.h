@@ -104,8 +104,6 @@ clprune_mat clprune__net_history(const clprune__net_call *call);
 
 /* Temporary k of the way. */
 clprune_mat clprune__net_temp(const clprune__net_call *call, size_t k);
-/* The same words as pairs of bf16. */
-clprune_mat clprune__net_narrow_temp(const clprune__net_call *call, size_t k);
 
 /* A max pool's positions; absent where they are not needed: in inference, in the first pass if the
  * backward pass of the pool's region makes them again, and where its output is made again without

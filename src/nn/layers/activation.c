@@ -163,7 +163,7 @@ static clprune_status backward_rotated(clprune_context *context, clprune_activat
     const clprune_mat h = again ? y : dx;
     bool same;
     TRY(clprune__is_in_place(context, h, dy, &same));
-    if (same)
+    if (same || h.type == CLPRUNE_VALUES_BF16)
         return backward_chunks(context, activation, range, beta, saved, dy, y, dx, db, event);
     TRY(clprune__saved_restore(saved, range.first, range.count, h, NULL));
     return clprune__gelu_backward(context, activation, beta, again, h, dy, y, dx, db, event);
@@ -207,16 +207,16 @@ static clprune_status backward(clprune_context *context, clprune_activation acti
         return clprune__relu_backward(
             context, beta, dy, kept->form->mat(kept, range), dx, db, event);
     const bool codes = form == CLPRUNE_FORM_QUANTISED && !is_relu(activation);
-    if (codes && kept->keep.rotate && dx.type == CLPRUNE_VALUES_FP32)
+    if (codes && kept->keep.rotate)
         return backward_rotated(context, activation, range, beta, saved, dy, y, dx, db, event);
-    if (codes && !kept->keep.rotate) {
+    if (codes) {
         const clprune__quantised h = clprune__kept_quantised(kept, range);
         return clprune__gelu_backward_quantised(
             context, activation, beta, &h, dy, y, dx, db, event);
     }
-    if (form == CLPRUNE_FORM_DENSE && !is_relu(activation) && again == NULL)
-        return clprune__gelu_backward(context, activation, beta, false,
-            kept->form->mat(kept, range), dy, CLPRUNE_NO_MAT, dx, db, event);
+    if (form == CLPRUNE_FORM_DENSE && !is_relu(activation))
+        return clprune__gelu_backward(context, activation, beta, !clprune__is_absent(y),
+            kept->form->mat(kept, range), dy, y, dx, db, event);
     return backward_chunks(context, activation, range, beta, saved, dy, y, dx, db, event);
 }
 

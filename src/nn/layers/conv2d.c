@@ -203,8 +203,7 @@ static bool reads_bf16_dy(
     const clprune_context *context, const clprune__conv *conv, const clprune_keep *x, bool as_it_is)
 {
     if (clprune__conv_is_linear(conv))
-        return clprune__gemm_reads_bf16_dy(context) &&
-               clprune__form_of(x->form)->product_reads_bf16;
+        return clprune__form_reads_bf16_dy(context, x->form);
     const bool whole = x->form == CLPRUNE_FORM_DENSE ||
                        (x->form == CLPRUNE_FORM_QUANTISED && x->bits == 16 && conv->in % 16 == 0);
     return whole && clprune__conv_backward_reads_bf16(context, conv, as_it_is);

@@ -1,5 +1,5 @@
-/* Layers of products backward, for samples `range` of a store; dy and dx have range.count samples.
- */
+/* Layers of products backward, for samples `range` of a store; dy and dx have range.count of
+ * them. */
 #ifndef CLPRUNE_NN_LAYERS_PRIVATE_H
 #define CLPRUNE_NN_LAYERS_PRIVATE_H
 

@@ -42,7 +42,7 @@ typedef struct clprune__gradient_scale {
 } clprune__gradient_scale;
 
 clprune_status clprune__cross_entropy_step(clprune_context *context,
-    const clprune__gradient_scale *of, float smoothing, clprune_mat logits, clprune_ints labels,
+    const clprune__gradient_scale *step, float smoothing, clprune_mat logits, clprune_ints labels,
     const clprune__label_terms *terms, clprune_mat loss, clprune_mat hit, clprune_mat dlogits,
     cl_event *event);
 

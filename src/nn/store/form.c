@@ -1,5 +1,6 @@
 /* The list of forms. */
 #include "nn/store/form.h"
+#include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 
 #define ADDRESS(name) &clprune__form_##name,
@@ -8,6 +9,11 @@ static const clprune__form *const forms[] = {CLPRUNE__FORMS(ADDRESS)};
 const clprune__form *clprune__form_of(clprune_form form)
 {
     return (unsigned)form < sizeof forms / sizeof forms[0] ? forms[form] : NULL;
+}
+
+bool clprune__form_reads_bf16_dy(const clprune_context *context, clprune_form form)
+{
+    return clprune__gemm_reads_bf16_dy(context) && clprune__form_of(form)->product_reads_bf16;
 }
 
 const char *clprune_form_name(clprune_form form)

@@ -124,6 +124,9 @@ clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept
 /* NULL if `form` is not a clprune_form. */
 const clprune__form *clprune__form_of(clprune_form form);
 
+/* Whether dy^T * x, from x kept so, and dy * w read a dy of bf16: on tensor cores. */
+bool clprune__form_reads_bf16_dy(const clprune_context *context, clprune_form form);
+
 /* *settled = *keep with all defaults filled in; fails for invalid settings. */
 clprune_status clprune__keep_settle(
     clprune_context *context, const clprune_keep *keep, clprune_keep *settled);

@@ -455,8 +455,7 @@ clprune_status clprune__saved_multiply(const clprune_saved *saved, clprune__rang
     const size_t each = nt ? dw.rows : kept->rows, outputs = nt ? dw.rows : dy.cols;
     REQUIRE(clprune__mul(range.count, each, &dy_rows), CLPRUNE_SIZE_OVERFLOW,
         "dy: %zu samples of %zu rows overflow size_t", range.count, each);
-    const bool narrow =
-        !nt && kept->form->product_reads_bf16 && clprune__gemm_reads_bf16_dy(context);
+    const bool narrow = !nt && clprune__form_reads_bf16_dy(context, kept->keep.form);
     TRY((narrow ? clprune__check_mat_bf16 : clprune__check_mat)(
         context, "dy", dy, dy_rows, nt ? kept->cols : dy.cols));
     TRY(clprune__check_mat(context, "dw", dw, outputs, nt ? kept->rows : kept->cols));

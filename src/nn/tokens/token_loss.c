@@ -305,7 +305,7 @@ static clprune_status run_rows(clprune_context *context, const head *h, size_t f
 /* On tensor cores: w in bf16, and a place for the gradient of `most` rows of logits. */
 static clprune_status narrow_head(clprune_context *context, head *h, size_t most)
 {
-    const size_t vocabulary = h->w.rows;
+    const size_t vocabulary = h->w.rows, even = vocabulary - vocabulary % 2;
     clprune_mat end;
     h->narrow = wants_grads(h) && h->cap == 0 && clprune__is_absent(h->db) && h->x.cols % 16 == 0 &&
                 (h->w.type == CLPRUNE_VALUES_FP32 || h->w.type == CLPRUNE_VALUES_BF16) &&
@@ -315,10 +315,8 @@ static clprune_status narrow_head(clprune_context *context, head *h, size_t most
     TRY(clprune__gemm_to_bf16(context, &h->w));
     TRY(clprune__scratch_bf16(context, most, vocabulary, &h->dlogits));
     end = h->dlogits;
-    end.offset = (end.offset + vocabulary) / 2;
-    end.ld /= 2;
-    end.cols = end.ld - vocabulary / 2;
-    end.type = CLPRUNE_VALUES_FP32;
+    end.offset += even;
+    end.cols = end.ld - even;
     return clprune__scale(context, 0.0f, end, NULL);
 }
 

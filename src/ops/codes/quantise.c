@@ -108,13 +108,18 @@ clprune_status clprune__quantised_view(
     return CLPRUNE_SUCCESS;
 }
 
+clprune_mat clprune__quantised_pairs(const clprune__quantised *q)
+{
+    clprune_mat mat = clprune__pairs_of(q->codes);
+    mat.cols = q->desc.cols;
+    return mat;
+}
+
 clprune_mat clprune__quantised_mat(const clprune__quantised *q)
 {
-    const clprune_mat codes = q->codes;
     if (q->desc.bits != BF16_BITS || q->desc.cols == 0 || q->desc.cols % UNIT != 0)
         return CLPRUNE_NO_MAT;
-    return (clprune_mat){codes.buffer, 2 * codes.offset, q->desc.rows, q->desc.cols, 2 * codes.ld,
-        CLPRUNE_VALUES_BF16};
+    return clprune__quantised_pairs(q);
 }
 
 clprune__quantised clprune__quantised_rows(const clprune__quantised *q, size_t first, size_t rows)

@@ -50,8 +50,8 @@ typedef struct clprune__quantised_desc {
  * errors have the same sum of squares as those of q. An Inf or a NaN in x makes its group read as
  * NaN.
  *
- * With `nf4` an element is scale * level[code], the groups of each 256 * 64 columns are one word, as
- * that of a group of 8 bits, and a byte for each scale: cl/codes/quantise_nf4.cl. */
+ * With `nf4` an element is scale * level[code], the groups of each 256 * 64 columns are one word,
+ * as that of a group of 8 bits, and a byte for each scale: cl/codes/quantise_nf4.cl. */
 typedef struct clprune__quantised {
     clprune__quantised_desc desc;
     clprune_mat codes, groups;
@@ -76,7 +76,10 @@ clprune_status clprune__check_units(clprune_context *context, const char *name, 
 clprune_status clprune__quantised_view(
     clprune_context *context, const char *name, clprune_mat mat, clprune__quantised *q);
 
-/* The way back; CLPRUNE_NO_MAT for other bits or columns. */
+/* Codes of 16 bits as a matrix, whose rows may end with a part of a unit. */
+clprune_mat clprune__quantised_pairs(const clprune__quantised *q);
+
+/* The same of any q: CLPRUNE_NO_MAT for other bits, or rows of no whole units. */
 clprune_mat clprune__quantised_mat(const clprune__quantised *q);
 
 /* Rows [first, first + rows). */

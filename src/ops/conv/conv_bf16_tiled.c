@@ -62,20 +62,14 @@ clprune_status clprune__conv_gather_bf16(
     return clprune__conv_enqueue_tiles(&launch, job, &tile, w, event);
 }
 
-/* Codes of 16 bits as a matrix. */
-static clprune_mat bf16_of(const clprune__quantised *q)
-{
-    return (clprune_mat){q->codes.buffer, 2 * q->codes.offset, q->desc.rows, q->desc.cols,
-        2 * q->codes.ld, CLPRUNE_VALUES_BF16};
-}
-
 bool clprune__conv_dw_takes_bf16(const clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, bool as_it_is)
 {
     const size_t pixels = conv->batch * conv->output.height * conv->output.width;
     size_t all;
     return from->cell == 1 && clprune__conv_dw_tiled_flattens(conv) && conv->in % CHUNK == 0 &&
-           (from->q == NULL || (from->q->desc.bits == 16 && is_whole(bf16_of(from->q)))) &&
+           (from->q == NULL ||
+               (from->q->desc.bits == 16 && is_whole(clprune__quantised_pairs(from->q)))) &&
            clprune__mul3(conv->batch, conv->image.height, conv->image.width, &all) &&
            all <= INT32_MAX &&
            clprune__gemm_takes_bf16(context, conv->kernel.height * conv->kernel.width * conv->in,
@@ -118,7 +112,7 @@ clprune_status clprune__conv_dw_bf16(clprune_context *context, const clprune__co
     const size_t global[2] = {sums.panels * sums.groups * tile.local, sums.splits};
     SCRATCH_SCOPE(context);
     clprune__bspmm_scratch scratch = {.even_rows = false};
-    clprune_mat x = from->q != NULL ? bf16_of(from->q) : from->x;
+    clprune_mat x = from->q != NULL ? clprune__quantised_pairs(from->q) : from->x;
     TRY(clprune__gemm_to_bf16(context, &x));
     TRY(clprune__gemm_to_bf16(context, &dy));
     TRY(clprune__conv_take_partial(context, &sums, &scratch));

@@ -29,6 +29,16 @@ static inline clprune_mat clprune__words_of(clprune_mat mat)
     return mat;
 }
 
+/* The way back. */
+static inline clprune_mat clprune__pairs_of(clprune_mat words)
+{
+    words.type = CLPRUNE_VALUES_BF16;
+    words.offset *= 2;
+    words.cols *= 2;
+    words.ld *= 2;
+    return words;
+}
+
 /* Runs products by AVX512-BF16, bf16_probe.cl; fails if the device does not have it or a result is
  * wrong. Of the operands, a or b is rounded. */
 clprune_status clprune__bf16_probe(clprune_context *context, bool round_a);

@@ -55,31 +55,25 @@ static bool converts(
            (batch == 1 || stride == 0 || stride == mat.rows * mat.ld);
 }
 
-/* A matrix of bf16 in scratch, whose rows take whole units. */
+/* A matrix of bf16 in scratch, as codes, whose rows take whole units. */
 static clprune_status take_bf16(
-    clprune_context *context, const clprune__quantised_desc *desc, clprune__quantised *q)
+    clprune_context *context, size_t rows, size_t cols, clprune__quantised *q)
 {
+    const clprune__quantised_desc desc = {.rows = rows, .cols = cols, .bits = 16};
     clprune_mat words;
     size_t count;
-    TRY(clprune__quantised_words(context, desc, &count));
+    TRY(clprune__quantised_words(context, &desc, &count));
     TRY(clprune__scratch_mat(context, 1, count, &words));
-    *q = clprune__quantised_of(desc, words.buffer, words.offset);
+    *q = clprune__quantised_of(&desc, words.buffer, words.offset);
     return CLPRUNE_SUCCESS;
-}
-
-static clprune_mat mat_of(const clprune__quantised *q)
-{
-    return (clprune_mat){q->codes.buffer, 2 * q->codes.offset, q->desc.rows, q->desc.cols,
-        2 * q->codes.ld, CLPRUNE_VALUES_BF16};
 }
 
 clprune_status clprune__scratch_bf16(
     clprune_context *context, size_t rows, size_t cols, clprune_mat *mat)
 {
-    const clprune__quantised_desc desc = {.rows = rows, .cols = cols, .bits = 16};
     clprune__quantised q;
-    TRY(take_bf16(context, &desc, &q));
-    *mat = mat_of(&q);
+    TRY(take_bf16(context, rows, cols, &q));
+    *mat = clprune__quantised_pairs(&q);
     return CLPRUNE_SUCCESS;
 }
 
@@ -90,13 +84,12 @@ static clprune_status narrow(
     if (mat->type == CLPRUNE_VALUES_BF16)
         return CLPRUNE_SUCCESS;
     const size_t rows = mat->rows, samples = *stride == 0 ? 1 : batch;
-    const clprune__quantised_desc desc = {.rows = samples * rows, .cols = mat->cols, .bits = 16};
     const clprune_mat all = {
-        mat->buffer, mat->offset, desc.rows, mat->cols, mat->ld, CLPRUNE_VALUES_FP32};
+        mat->buffer, mat->offset, samples * rows, mat->cols, mat->ld, CLPRUNE_VALUES_FP32};
     clprune__quantised q;
-    TRY(take_bf16(context, &desc, &q));
+    TRY(take_bf16(context, all.rows, all.cols, &q));
     TRY(clprune__quantise(context, NULL, 1, 0, all, &q, NULL));
-    *mat = clprune_mat_rows(mat_of(&q), 0, rows);
+    *mat = clprune_mat_rows(clprune__quantised_pairs(&q), 0, rows);
     *stride = *stride == 0 ? 0 : rows * mat->ld;
     return CLPRUNE_SUCCESS;
 }
