@@ -38,11 +38,11 @@ need_mpirun() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     start="$1 -bind-to none"
     if "$1" --version 2>&1 | grep -q 'Open MPI\|OpenRTE'; then
-        start="$1 --bind-to none --oversubscribe"
-        # mpiruns side by side make and remove one folder; with a file in it, in the script's own, it stays
-        export OMPI_MCA_orte_tmpdir_base="$folder"
-        mkdir "$folder/ompi.$(hostname).$(id -u)"
-        : >"$folder/ompi.$(hostname).$(id -u)/stays"
+        # every mpirun makes and removes a folder of one name, and all that is in it: each has it elsewhere
+        cat >"$folder/start" <<CODE
+exec env OMPI_MCA_orte_tmpdir_base=\$(mktemp -d "$folder/ompi.XXXXXX") "$1" --bind-to none --oversubscribe "\$@"
+CODE
+        start="sh $folder/start"
     fi
     # shellcheck disable=SC2086 # words
     timeout 60 $start -n 2 true >out 2>&1 || {
