@@ -67,7 +67,7 @@ KERNEL_OF(1) conv_amx(const ulong rows_all, const ulong rows, const ulong panel_
         pack_pixels(a, results, reach, p, g, k, (global const uint *)ROW(from, 0), from_ld, to_ld);
         for (uint panel = first_panel; panel < end_panel; panel++) {
             const uint column = panel * PANEL;
-            global const float *of_columns = p.begin == 0 && has_bias ? ROW(bias, 0) + column : 0;
+            const tile_bias of_columns = {p.begin == 0 && has_bias ? ROW(bias, 0) + column : 0, false};
             for (uint r = 0; r < p.rows; r += AMX_ROWS) {
                 local const uint *tile = a + r * KW;
                 global const uint *weights = w + ((ulong)(column / WP) * taps + p.begin) * k * WP + column % WP;

@@ -128,7 +128,7 @@ KERNEL_OF(1) CONV_DW_AMX(const ulong batch, const ulong images, const uint chann
                     for (uint k = 0; k < count; k += 32)
                         amx_step(sum, a + r * (KC / 2) + k / 32 * AMX_TILE, KC / 2 * 16, panel + k / 2 * PANEL, PANEL);
                     amx_store(sum);
-                    finish_tile(sum, place, min((uint)MR, rows - r), PANEL, 1.0f, old, 0);
+                    finish_tile(sum, place, min((uint)MR, rows - r), PANEL, 1.0f, old, (tile_bias){0, false});
                 }
         }
     }

@@ -56,7 +56,7 @@ static inline void fill_row(local float *strip, const uint pitch,
     for (uint x = 0; x < pitch; x += 16, strip += 16) {
         global const float *pixel[16];
         uint there = 0;
-        UNROLLED(i, 16) {
+        ROLLED for (uint i = 0; i < 16; i++) {
             const uint at = source_of(across, x + i, phase);
             const bool is = inside && at < across.size;
             pixel[i] = row + (is ? at : 0) * from_ld;
@@ -138,7 +138,7 @@ static inline void multiply_row(local const float *line, local const uint *offse
         FOR_TILE(MR, r, h)
             sum[r][h] = (float16)(0.0f);
         add_terms(sum, line + v, offsets, terms, weights);
-        finish_tile(sum, place, min((uint)MR, across - v), width, 1.0f, old, bias);
+        finish_tile(sum, place, min((uint)MR, across - v), width, 1.0f, old, (tile_bias){bias, false});
     }
 }
 

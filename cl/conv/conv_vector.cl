@@ -85,7 +85,7 @@ static inline void locate(pixels *at, const ulong row, const uint height, const 
     const gather g, global const operand *from, const ulong from_ld, global float *to, const ulong to_ld)
 {
     place p = place_of(row, grid);
-    UNROLLED(r, MR) {
+    ROLLED for (uint r = 0; r < MR; r++) {
         const ulong image = p.first + p.i;
         at->image[r] = from + image * g.source_height * g.source_width * from_ld;
         at->y[r] = (int)(p.u * g.step_y) + g.first_y;
@@ -103,7 +103,7 @@ static inline bool find_sources(global const operand *source[MR], const pixels *
 {
     const int y = (int)(t / g.taps_x) * g.tap_step_y, x = (int)(t % g.taps_x) * g.tap_step_x;
     bool any = false;
-    UNROLLED(r, MR) {
+    ROLLED for (uint r = 0; r < MR; r++) {
         const uint i = (uint)(at->y[r] + y), j = (uint)(at->x[r] + x);
         const bool inside = i < g.source_height && j < g.source_width;
         source[r] = inside ? at->image[r] + ((ulong)i * g.source_width + j) * from_ld : nothing;
@@ -156,8 +156,8 @@ KERNEL_OF(1) conv_vector(const ulong rows_all, const ulong rows, const ulong pan
                     if (find_sources(source, &at, t, g, from_ld, nothing))
                         add_channels(sum, source, weights, k);
                 }
-                finish_tile(sum, at.to, height, width, 1.0f, is_first ? beta : 1.0f,
-                    is_first && has_bias ? ROW(bias, 0) + column : 0);
+                const tile_bias of_columns = {is_first && has_bias ? ROW(bias, 0) + column : 0, false};
+                finish_tile(sum, at.to, height, width, 1.0f, is_first ? beta : 1.0f, of_columns);
             }
         }
     }

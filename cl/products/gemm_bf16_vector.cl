@@ -9,7 +9,7 @@
  * A group takes the inner size `depth` <= KC at a time, an even number but for the last: it packs its rows of
  * op(a), then panel after panel of op(b). While it multiplies a tile it prefetches what it packs next, a line
  * every few pairs: of many at once, CPUs drop some. An odd end is padded with zero. The groups, the order of sums,
- * BIAS, NORM, BITS and GROUP are those of gemm_vector.cl. With A_BF16 a is of bf16, not transposed; it is copied.
+ * bias_of, NORM, BITS and GROUP are those of gemm_vector.cl. With A_BF16 a is of bf16, not transposed; it is copied.
  * With C_BF16 c is of bf16, inner is at most `depth`, beta 0. With AMX, 1 or 2, tiles are those of amx.clh: MR is 32,
  * and the ends of op(a) and op(b) are padded with zeros to 16 pairs.
  *
@@ -25,8 +25,8 @@
 #if AMX
 #include "amx/amx.clh"
 #endif
-#if !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS)
-#error "gemm_bf16_vector.cl needs KC, MC, TRANSPOSE_A, TRANSPOSE_B and BIAS"
+#if !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B)
+#error "gemm_bf16_vector.cl needs KC, MC, TRANSPOSE_A and TRANSPOSE_B"
 #endif
 #if MC % MR != 0 || KC % 32 != 0 || (TRANSPOSE_A && MC % 16 != 0)
 #error "MR must divide MC, 32 KC, and with TRANSPOSE_A 16 MC"
@@ -188,7 +188,7 @@ static inline void pack_a(
 #endif
 
 /* As multiply_tile of gemm_vector.cl, for `pairs` pairs. Rows from `height` on are undefined and not stored. */
-static inline void multiply_tile(const float alpha, const float old, global const float *bias,
+static inline void multiply_tile(const float alpha, const float old, const tile_bias bias,
     local const uint *a, local const uint *panel, const uint pairs, const uint height, const uint width,
     global result *tile, const ulong ldc, lines_ahead next[2])
 {
@@ -234,7 +234,8 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
     const ulong panel_run, const ulong row_run, const float alpha, const float beta,
     global const a_element *restrict a_buffer, const ulong a_offset, const ulong a_ld,
     const ulong stride_a, B_IN, const ulong stride_b,
-    global result *restrict c_buffer, const ulong c_offset, const ulong c_ld, const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)) SCORES_OUT)
+    global result *restrict c_buffer, const ulong c_offset, const ulong c_ld, const ulong stride_c,
+    MAT_IN_RESTRICT(bias), const uint bias_of SCORES_OUT)
 {
     LOCAL_FLOATS(panel_floats, KC / 2 * PANEL * PANELS);
     LOCAL_FLOATS(a_floats, KC / 2 * MC);
@@ -283,9 +284,9 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
                     next[0] = (lines_ahead){(global const float *)fetch,
                         (global const float *)(fetch + (count > 1 ? a_ld : 0)), 16};
                 fetched = until;
-                global const float *bias = 0;
-                IF(BIAS)(if (k == 0) bias =
-                             bias_buffer + bias_offset + (BIAS == 1 ? column : first_row + r);)
+                tile_bias bias = {0, bias_of == BIAS_OF_ROWS};
+                if (k == 0 && bias_of != NO_BIAS)
+                    bias.values = bias_buffer + bias_offset + (bias.of_rows ? first_row + r : column);
                 multiply_tile(alpha, k == 0 ? beta : 1.0f, bias, a_block + r * A_ROW, panel, (deep + 1) / 2,
                     min((uint)MR, rows - r), width, tile, c_ld, next);
             }

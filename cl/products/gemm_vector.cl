@@ -15,7 +15,7 @@
  * packs this part of op(b) into local memory, then multiplies MR rows at a time and prefetches the next
  * panel meanwhile. A transposed a is packed too, because the stride between its columns would map them to
  * few sets of a cache. The inner sum runs in order within a depth, the depths in order. With beta = 0, c is
- * not read. BIAS 1 adds bias[j] to column j, 2 adds bias[r] to row r of each sample, 0 nothing.
+ * not read. bias_of 1 adds bias[j] to column j, 2 adds bias[r] to row r of each sample, 0 nothing.
  *
  * With NORM, scores[r * ceil(inner / BC) + i] = norm of block i (BC columns) of row r of a. The groups with
  * the first panel write them, just after they multiplied the row. BC divides depth, or depth is inner; a is
@@ -29,8 +29,8 @@
 #include "prelude/score.clh"
 #include "prelude/quantise_panel.clh"
 #include "prelude/product_tile.clh"
-#if !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS)
-#error "gemm_vector.cl needs KC, MC, TRANSPOSE_A, TRANSPOSE_B and BIAS"
+#if !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B)
+#error "gemm_vector.cl needs KC, MC, TRANSPOSE_A and TRANSPOSE_B"
 #endif
 #if defined(NORM) && TRANSPOSE_A
 #error "gemm_vector.cl scores the rows of a that is not transposed"
@@ -84,7 +84,7 @@ static inline void pad_panel(local float *panel, const uint depth, const uint wi
 /* tile[r][j] = old * tile[r][j] + alpha * sum over depth of op(a)[r][k] * panel[k][j] + the bias, unless it
  * is NULL, for `height` <= MR rows. Rows beyond `height` repeat the last one, or are undefined with
  * TRANSPOSE_A; they are not stored. */
-static inline void multiply_tile(const float alpha, const float old, global const float *bias,
+static inline void multiply_tile(const float alpha, const float old, const tile_bias bias,
     A_SPACE const float *a, const ulong lda, local const float *panel, const uint depth, const uint height,
     const uint width, global float *tile, const ulong ldc)
 {
@@ -113,7 +113,8 @@ static inline void multiply_tile(const float alpha, const float old, global cons
 KERNEL_OF(1) GEMM_VECTOR(const ulong m, const ulong n, const ulong inner, const uint depth,
     const ulong panel_run, const ulong row_run, const float alpha, const float beta,
     MAT_IN_RESTRICT(a), const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
-    const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)) SCORES_OUT)
+    const ulong stride_c,
+    MAT_IN_RESTRICT(bias), const uint bias_of SCORES_OUT)
 {
     LOCAL_FLOATS(panel, KC * PANEL);
     const ulong first_column = get_group_id(0) * panel_run * PANEL;
@@ -147,9 +148,9 @@ KERNEL_OF(1) GEMM_VECTOR(const ulong m, const ulong n, const ulong inner, const 
             for (uint r = 0; r < rows; r += MR) {
                 fetch_rows(next, b_ld, next_rows, B_WORDS(TRANSPOSE_B ? deep : PANEL));
                 next += next_rows * b_ld;
-                global const float *bias = 0;
-                IF(BIAS)(if (k == 0) bias =
-                             bias_buffer + bias_offset + (BIAS == 1 ? column : first_row + r);)
+                tile_bias bias = {0, bias_of == BIAS_OF_ROWS};
+                if (k == 0 && bias_of != NO_BIAS)
+                    bias.values = bias_buffer + bias_offset + (bias.of_rows ? first_row + r : column);
                 multiply_tile(alpha, k == 0 ? beta : 1.0f, bias, A_TILE(r, k), a_ld, panel, deep,
                     min((uint)MR, rows - r), width, c_buffer + r * c_ld + column, c_ld);
 #ifdef NORM

@@ -34,13 +34,13 @@ KERNEL_OF(LOCAL) bspmm_finish(const ulong rows, const ulong cols, const ulong in
     local float16 columns[16];
     for (; c + 16 <= last_column; c += 16) {
         float16 sum[16];
-        UNROLLED(k, 16) {
+        ROLLED for (uint k = 0; k < 16; k++) {
             sum[k] = (float16)(0.0f);
-            for (ulong s = 0; s < splits; s++)
+            ROLLED for (ulong s = 0; s < splits; s++)
                 sum[k] += vload16(0, partial + (s * panels * inner + c + k) * PANEL);
         }
         store_transposed16(sum, (local float *)columns, 16);
-        for (uint i = 0; i < count; i++) {
+        ROLLED for (uint i = 0; i < count; i++) {
             float16 row = columns[i] * alpha;
             if (READ_DW)
                 row = fma((float16)(beta), vload16(0, &AT(dw, first + i, c)), row);

@@ -51,7 +51,6 @@ clprune_status clprune__gemm_enqueue_panels(clprune_context *context,
     clprune__define(defines, "MC", plan->most_rows);
     clprune__define(defines, "TRANSPOSE_A", job->transpose_a);
     clprune__define(defines, "TRANSPOSE_B", job->transpose_b);
-    clprune__define(defines, "BIAS", job->bias);
     if (job->scores.to.buffer != NULL)
         clprune__score_defines(job->scores.norm, (clprune_block){1, job->scores.width}, 1, defines);
     else if (job->quantised_b != NULL)
@@ -62,6 +61,9 @@ clprune_status clprune__gemm_enqueue_panels(clprune_context *context,
     clprune__arg_uint(&launch, (cl_uint)plan->depth);
     ARG_ULONGS(&launch, run, rows);
     clprune__arg_gemm(&launch, job);
+    clprune__arg_mat(&launch,
+        job->bias != CLPRUNE__NO_BIAS ? job->bias_values : clprune__untouched(job->c));
+    clprune__arg_uint(&launch, job->bias);
     if (job->scores.to.buffer != NULL)
         clprune__arg_region(&launch, job->scores.to);
     return clprune__launch_enqueue(&launch, 3, global, local, event);

@@ -60,7 +60,7 @@ clprune_status clprune__gemm_check_samples(clprune_context *context, const clpru
 /* What a job is to do: clprune_plan_command. */
 clprune_plan_work clprune__gemm_work(const clprune_context *context, const clprune__gemm_job *job);
 
-/* The last parameters of our own kernels: factors, operands with their strides, and a bias. */
+/* Parameters of our own kernels: factors, and operands with their strides. */
 void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job);
 
 /* The rows of a panel of `width` floats in local memory: `most`, halved until the panel and 1 KiB

@@ -135,8 +135,6 @@ void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job)
     clprune__arg_ulong(launch, job->stride_b);
     clprune__arg_mat(launch, job->c);
     clprune__arg_ulong(launch, job->stride_c);
-    if (job->bias != CLPRUNE__NO_BIAS)
-        clprune__arg_mat(launch, job->bias_values);
     launch->work = work;
 }
 

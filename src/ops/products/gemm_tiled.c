@@ -65,6 +65,8 @@ static clprune_status launch_samples(
         &defines, &launch));
     ARG_ULONGS(&launch, job->m, job->n, job->k, job->k_last > 0 ? job->k_last : job->k);
     clprune__arg_gemm(&launch, job);
+    if (job->bias != CLPRUNE__NO_BIAS)
+        clprune__arg_mat(&launch, job->bias_values);
     return clprune__launch_enqueue(&launch, 3, global, local, event);
 }
 
