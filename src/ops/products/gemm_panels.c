@@ -61,8 +61,8 @@ clprune_status clprune__gemm_enqueue_panels(clprune_context *context,
     clprune__arg_uint(&launch, (cl_uint)plan->depth);
     ARG_ULONGS(&launch, run, rows);
     clprune__arg_gemm(&launch, job);
-    clprune__arg_mat(&launch,
-        job->bias != CLPRUNE__NO_BIAS ? job->bias_values : clprune__untouched(job->c));
+    clprune__arg_mat(
+        &launch, job->bias != CLPRUNE__NO_BIAS ? job->bias_values : clprune__untouched(job->c));
     clprune__arg_uint(&launch, job->bias);
     if (job->scores.to.buffer != NULL)
         clprune__arg_region(&launch, job->scores.to);
