@@ -458,15 +458,11 @@ int main(void)
     static shape starting_there[] = {
         {{2, 150, 2, 1, 16, true, 0, 0.25, 9, 2}, 1}, {{1, 130, 1, 1, 64, true}, 0}};
     test_list list = {0};
-    const char *precision = getenv("CLPRUNE_PRECISION"), *debug = getenv("CLPRUNE_DEBUG");
-    const bool rounded = precision != NULL;
-    /* Of emulated tensor cores TF32's programs differ from bf16's in mma.clh alone. */
-    const bool few = rounded && strcmp(precision, "tf32") == 0 && debug != NULL &&
-                     strstr(debug, "mma=emulated") != NULL;
+    const bool rounded = getenv("CLPRUNE_PRECISION") != NULL;
     const shape *all = rounded ? on_tensor_cores : shapes;
     for (size_t i = 0; i < (rounded ? COUNT_OF(on_tensor_cores) : COUNT_OF(shapes)); i++) {
         const attention_ref_shape *s = &all[i].ref;
-        if (rounded ? few && s->cols != 32 : test_small() && (s->rows > 40 || s->keys > 100))
+        if (!rounded && test_small() && (s->rows > 40 || s->keys > 100))
             continue;
         layer_add_one(&list, &forward, &all[i],
             "%zu x %zu%s, %zu heads of %zu, %zu of k%s, %zu queries, rate %g, %zu keys, past %zu, "
@@ -485,7 +481,7 @@ int main(void)
     shape *of_starts = rounded ? starting_there : starting;
     for (size_t i = 0; i < (rounded ? COUNT_OF(starting_there) : COUNT_OF(starting)); i++) {
         attention_ref_shape *s = &of_starts[i].ref;
-        if (rounded ? few : test_small() && s->rows > 40)
+        if (!rounded && test_small() && s->rows > 40)
             continue;
         fill_starts(starts[i], s->first + s->batch, s->rows);
         s->starts = starts[i];
