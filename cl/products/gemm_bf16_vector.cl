@@ -284,9 +284,8 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
                     next[0] = (lines_ahead){(global const float *)fetch,
                         (global const float *)(fetch + (count > 1 ? a_ld : 0)), 16};
                 fetched = until;
-                tile_bias bias = {0, bias_of == BIAS_OF_ROWS};
-                if (k == 0 && bias_of != NO_BIAS)
-                    bias.values = bias_buffer + bias_offset + (bias.of_rows ? first_row + r : column);
+                const tile_bias bias = bias_of_tile(
+                    k == 0 ? bias_of : NO_BIAS, bias_buffer + bias_offset, first_row + r, column);
                 multiply_tile(alpha, k == 0 ? beta : 1.0f, bias, a_block + r * A_ROW, panel, (deep + 1) / 2,
                     min((uint)MR, rows - r), width, tile, c_ld, next);
             }

@@ -148,9 +148,8 @@ KERNEL_OF(1) GEMM_VECTOR(const ulong m, const ulong n, const ulong inner, const 
             for (uint r = 0; r < rows; r += MR) {
                 fetch_rows(next, b_ld, next_rows, B_WORDS(TRANSPOSE_B ? deep : PANEL));
                 next += next_rows * b_ld;
-                tile_bias bias = {0, bias_of == BIAS_OF_ROWS};
-                if (k == 0 && bias_of != NO_BIAS)
-                    bias.values = bias_buffer + bias_offset + (bias.of_rows ? first_row + r : column);
+                const tile_bias bias = bias_of_tile(
+                    k == 0 ? bias_of : NO_BIAS, bias_buffer + bias_offset, first_row + r, column);
                 multiply_tile(alpha, k == 0 ? beta : 1.0f, bias, A_TILE(r, k), a_ld, panel, deep,
                     min((uint)MR, rows - r), width, c_buffer + r * c_ld + column, c_ld);
 #ifdef NORM
