@@ -120,7 +120,7 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             FOR_TILE(i, count) {
                 UNROLLED(c, QV) {
                     p[i][c] = exp_sum(p[i][c] - mass[query + i], (vec)(0.0f));
-                    if (CAUSAL && past + query < first + LANES)
+                    if (past + query < first + LANES)
                         p[i][c] =
                             lane_rows(first, c) > (ivec)((int)(past + query + i)) ? (vec)(0.0f) : p[i][c];
                     if (STARTS)
@@ -139,7 +139,6 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             add_rows(sum_k, one, ds, q_rows, query, count);
         }
     }
-#if LENGTHS
     const vec none = 0; /* not a factor of 0: a sum may be NaN */
     FOR_STEPS(e, E, 1)
         UNROLLED(i, QV) {
@@ -147,7 +146,6 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             sum_k[e][i] = counts ? sum_k[e][i] : none;
             sum_v[e][i] = counts ? sum_v[e][i] : none;
         }
-#endif
     store_lanes(HEAD_AT(dv, sample * key_rows, head), dv_ld, first, key_rows, sum_v, one);
     store_lanes(HEAD_AT(dk, sample * key_rows, head), dk_ld, first, key_rows, sum_k, factor);
 }

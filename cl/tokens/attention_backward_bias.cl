@@ -15,10 +15,11 @@ static inline void softmax_again(const softmax *p, TERMS vec (*s)[QV], const uin
     const uint key, const uint count)
 {
     const vec zero = 0;
+    const bool hides = key + count > last + 1;
     FOR_TILE(j, count) {
         UNROLLED(v, QV) {
             s[j][v] = exp_sum(s[j][v] - p->most[v], zero);
-            if (CAUSAL)
+            if (hides)
                 s[j][v] = lane_rows(last, v) < (ivec)((int)(key + j)) ? zero : s[j][v];
         }
     }

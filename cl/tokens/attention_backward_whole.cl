@@ -69,7 +69,7 @@ static inline void settle_terms(local vec (*s)[QV], local vec (*dp)[QV], const u
         const ivec row = lane_rows(first, v);
         vec most = -INFINITY, mass = 0, slope = 0;
         for (uint j = 0; j < count; j++) {
-            if (CAUSAL && j > past + first)
+            if (j > past + first)
                 s[j][v] = row + (ivec)((int)past) < (ivec)((int)j) ? (vec)(-INFINITY) : s[j][v];
             most = s[j][v] > most ? s[j][v] : most;
         }

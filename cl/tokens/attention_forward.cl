@@ -3,9 +3,8 @@
  *     y[i] = sum over keys j of p[i][j] * v[j],  p[i] = softmax over j of scale * q[i] . k[j] (+ bias; CAP: capped before)
  *
  * q: (batch * rows) x (heads * E), of which the first `queries` rows of each sample are read; y: (batch * queries)
- * x (heads * E); k, v: (batch * key_rows) x (heads / share * E): `share` heads of q read the same head of k and v. With CAUSAL query i sees
- * the keys 0 to past + i. Group (sample * heads + head) * blocks + block takes LOCAL * LANES queries, see
- * attention.clh. With LENGTHS keys beyond a sample's length are not read, with STARTS those before all queries' starts. The softmax runs along the tiles of keys: the sums so far are rescaled where a larger score
+ * x (heads * E); k, v: (batch * key_rows) x (heads / share * E): `share` heads of q read the same head of k and v. Group (sample * heads + head) * blocks + block takes LOCAL * LANES queries, see
+ * attention.clh. Keys beyond a sample's length are not read, and with STARTS those before all queries' starts. The softmax runs along the tiles of keys: the sums so far are rescaled where a larger score
  * comes. With DROP a probability is 0, or p * kept_scale. Local memory: E * LANES * LOCAL floats. */
 #include "tokens/attention_cap.clh"
 #include "tokens/attention_drop.clh"

@@ -236,7 +236,7 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
         local = mma.local;
     plan p = {.rows = desc->rows,
         .keys = desc->keys,
-        .past = desc->past,
+        .past = desc->causal ? desc->past : desc->keys,
         .queries = desc->queries,
         .heads = desc->heads,
         .share = desc->heads / desc->kv_heads,
@@ -263,14 +263,15 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
     clprune__define(&p.defines, "TILE", p.mma ? mma.tile : whole > 0 ? whole : vector ? 64 : 8);
     clprune__define(&p.defines, "WHOLE", whole > 0);
     clprune__define(&p.defines, "ET", power_in(desc->cols));
-    clprune__define(&p.defines, "CAUSAL", desc->causal);
     clprune__define(&p.defines, "DROP", desc->rate > 0);
-    clprune__define(&p.defines, "LENGTHS", desc->lengths.buffer != NULL);
     clprune__define(&p.defines, "STARTS", desc->starts.buffer != NULL);
     clprune__define(&p.defines, "BIAS", p.biases > 0);
     clprune__define(&p.defines, "CAP", desc->cap > 0);
-    if (p.mma)
+    if (p.mma) {
+        clprune__define(&p.defines, "CAUSAL", desc->causal);
+        clprune__define(&p.defines, "LENGTHS", desc->lengths.buffer != NULL);
         clprune__mma_defines(context, mma.own, 2, &p.defines);
+    }
     return p;
 }
 
@@ -306,6 +307,7 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     clprune__arg_ints(launch, p->starts.buffer != NULL ? p->starts : none);
     clprune__arg_ulong(launch, p->biases);
     clprune__arg_mat(launch, p->biases > 0 ? p->bias : clprune__untouched(q));
+    clprune__arg_uint(launch, p->lengths.buffer != NULL);
     return CLPRUNE_SUCCESS;
 }
 
