@@ -3,7 +3,7 @@
  *
  *     forward    y(n, i, j) = b + sum over a, b of w[a, b] * x(n, i * stride_y + a * reach_y - pad_y, j * STRIDE
  *                + b * REACH - PAD)
- *     input      dx(n, p, q) = sum of w[a, b] * dy(n, i, j) over the taps that reach (p, q), + beta * dx with READ_DX
+ *     input      dx(n, p, q) = sum of w[a, b] * dy(n, i, j) over the taps that reach (p, q), + beta * dx if beta is not 0
  *
  * Local memory: the weights of the chunk, tap by tap. PIXELS: of input a multiple of STRIDE. BIAS: 0 or 1. Forward x
  * is a source of narrow.clh. */
@@ -127,7 +127,7 @@ KERNEL_OF(LOCAL) conv_depthwise_input(DEPTHWISE_SIZES, const float beta, MAT_IN_
                     if (p + (int)i < width) {
                         global float *to = ROW(dx, line * width + p + i) + first + c;
                         vec v = sum[i];
-                        if (READ_DX) { /* channels of the vector before this one are done */
+                        if (beta != 0) { /* channels of the vector before this one are done */
                             const vec old = load_part(to, there, 0);
                             const ivec done = LANES_OF_VEC < (ivec)((int)(k - c));
                             v = fma((vec)(beta), old, v);

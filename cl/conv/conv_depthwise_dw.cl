@@ -1,7 +1,7 @@
 /* The gradient of a depthwise convolution's weights; images, lines and groups: conv_depthwise.clh.
  *
  *     weights    partial[s * TAPS + a * TAPS_X + b][c] = sum of dy(n, i, j) * x(under the tap) over the lines of split s
- *     finish     dw[c][t] = sum over s of partial[s * TAPS + t][c] + beta * dw with READ_DX
+ *     finish     dw[c][t] = sum over s of partial[s * TAPS + t][c] + beta * dw if that is not 0
  *
  * Weights need one slice. */
 #include "conv/conv_depthwise.clh"
@@ -78,7 +78,7 @@ KERNEL_OF(LOCAL) conv_depthwise_finish(const ulong cols, const ulong splits, con
         for (uint i = 0; i < VW; i++)
             if (c + i < cols) {
                 global float *to = ROW(dw, c + i) + t;
-                *to = READ_DX ? fma(beta, *to, part[i]) : part[i];
+                *to = beta != 0 ? fma(beta, *to, part[i]) : part[i];
             }
     }
 }

@@ -1,24 +1,21 @@
 /* Gates: y = x * g, with a row of g for each sample.
  *
  *     forward    y[r][c] = x[r][c] * g[n][c],  n = r / sample_rows
- *     backward   with GIVE_DX  dx[r][c] = dy[r][c] * g[n][c], with READ_DX + dx_beta * dx[r][c]
+ *     backward   with GIVE_DX  dx[r][c] = dy[r][c] * g[n][c], if dx_beta is not 0 + dx_beta * dx[r][c]
  *                with SUMS = 1 partial[ROW_SLICES * n + slice][c] = sum of dy * x over a slice's rows
  *
  * The forward pass is row-wise, see rowwise.clh. Backward a work-group takes a sample: its rows are those of a group in
  * rowwise.clh, with lanes and slices. gate_rows_backward is the same for samples of one row, row-wise, where sums have
- * one term; partial is dg. No local memory. y may be x, and dx may be dy. GIVE_DX, READ_DX, SUMS: 0 or 1;
+ * one term; partial is dg. No local memory. y may be x, and dx may be dy. GIVE_DX, SUMS: 0 or 1;
  * what is not made or read is not touched. */
 #include "prelude/rowwise.clh"
 #ifndef GIVE_DX
 #define GIVE_DX 0
 #endif
-#ifndef READ_DX
-#define READ_DX 0
-#endif
 
 /* dx[r][c] = gradient + dx_beta * dx[r][c] */
 #define PUT_DX(gradient)                                                                           \
-    PUT(READ_DX ? fma((vec)(dx_beta), GET(dx, r, c), gradient) : (gradient), dx, r, c)
+    PUT(dx_beta != 0 ? fma((vec)(dx_beta), GET(dx, r, c), gradient) : (gradient), dx, r, c)
 
 KERNEL_OF(LOCAL) gate_forward(ROWWISE_SIZES, const ulong sample_rows, MAT_IN(x), MAT_IN(g), MAT_OUT(y))
 {

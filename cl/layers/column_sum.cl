@@ -5,9 +5,9 @@
  * Row-wise, see rowwise.clh; x is a source of narrow.clh.
  *
  *     column_sum_final     sum[c] = sum over g < groups of partial[g * step][c]
- *                                   (+ beta * sum[c] with READ_SUM)
+ *                                   (+ beta * sum[c] if that is not 0)
  *
- * With PAIR, groups with id 1 along the second axis do the same for `second` and partial[g * step + 1]. A
+ * Groups with id 1 along the second axis do the same for `second` and partial[g * step + 1]. A
  * group takes LANES vectors of columns. Work-item i adds, for lane i mod LANES, the partial sums
  * g = slice, slice + SLICES, ..., slice = i / LANES; slice 0 then adds up the slices in order:
  *
@@ -46,20 +46,12 @@ KERNEL_OF(LOCAL) column_sum_partial(ROWWISE_SIZES, X_IN, MAT_OUT_RESTRICT(partia
 }
 #else
 #define SLICES (LOCAL / LANES)
-#ifndef READ_SUM
-#define READ_SUM 0 /* 0: sum is not read, beta is 0 */
-#endif
-#ifndef PAIR
-#define PAIR 0
-#endif
 
 KERNEL_OF(LOCAL) column_sum_final(const ulong groups, const ulong step, const ulong cols,
-    const float beta, MAT_IN_RESTRICT(partial),
-    IF(PAIR)(MAT_OUT_RESTRICT(second) COMMA) MAT_OUT_RESTRICT(sum))
+    const float beta, MAT_IN(partial), MAT_OUT(second), MAT_OUT(sum))
 {
-    const ulong row = PAIR ? get_group_id(1) : 0;
-    global float *to = ROW(sum, 0);
-    IF(PAIR)(if (row == 1) to = ROW(second, 0);)
+    const ulong row = get_group_id(1);
+    global float *to = row == 1 ? ROW(second, 0) : ROW(sum, 0);
     const uint lane = get_local_id(0) % LANES;
     const uint slice = get_local_id(0) / LANES;
     const ulong c = (get_group_id(0) * LANES + lane) * VW;
@@ -76,7 +68,7 @@ KERNEL_OF(LOCAL) column_sum_final(const ulong groups, const ulong step, const ul
             total += slices[s * LANES + lane];
 #endif
     if (slice == 0 && c < cols) {
-        if (READ_SUM)
+        if (beta != 0)
             total = fma((vec)(beta), load_part(to + c, cols - c, 0), total);
         store_part(total, to + c, cols - c);
     }

@@ -1,15 +1,12 @@
 /* Affine, per feature c: y = alpha * x + beta, and its gradients.
  *
  *     forward    y[r][c]  = alpha[c] * x[r][c] + beta[c]
- *     backward   dx[r][c] = alpha[c] * dy[r][c] (+ dx_beta * dx[r][c] with READ_DX)
+ *     backward   dx[r][c] = alpha[c] * dy[r][c] (+ dx_beta * dx[r][c] if that is not 0)
  *                sum 0 of the columns: x[r][c] * dy[r][c];  sum 1: dy[r][c]
  *
- * Row-wise, see rowwise.clh; x is a source, y a result of narrow.clh. y may be x; dx may be dy, without READ_DX. No local memory.
- * READ_DX: 0 or 1. SUMS 2 in the backward pass. */
+ * Row-wise, see rowwise.clh; x is a source, y a result of narrow.clh. y may be x; dx may be dy, if dx_beta is 0. No local memory.
+ * SUMS 2 in the backward pass. */
 #include "prelude/narrow.clh"
-#ifndef READ_DX
-#define READ_DX 0 /* 0: dx is not read, dx_beta is 0 */
-#endif
 
 KERNEL_OF(LOCAL) affine_forward(ROWWISE_SIZES, MAT_SOURCE(x), MAT_IN(alpha), MAT_IN(beta), MAT_RESULT(y))
 {
@@ -30,7 +27,7 @@ KERNEL_OF(LOCAL) affine_backward(ROWWISE_SIZES, const float dx_beta, MAT_SOURCE(
                 const vec d = GET(dy, r, c);
                 dalpha = fma(GET_SOURCE(x, r, c), d, dalpha);
                 dbeta += d;
-                PUT(READ_DX ? fma(a, d, dx_beta * GET(dx, r, c)) : a * d, dx, r, c);
+                PUT(dx_beta != 0 ? fma(a, d, dx_beta * GET(dx, r, c)) : a * d, dx, r, c);
             }
             KEEP_SUM(dalpha, 0, c);
             KEEP_SUM(dbeta, 1, c);

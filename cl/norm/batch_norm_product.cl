@@ -5,14 +5,10 @@
  *                                                                   the sum of dz * (x - mean) * inv
  *     dw[o][t]   = gamma[o] inv[o] (dw[o][t] - share dz_sum[o] patch_sum[t]
  *                      - share scaled[o] inv[o] (x_product[o][t] - mean[o] patch_sum[t]))
- *     dgamma[o]  = scaled[o]; with READ_OLD + beta * dgamma[o]
+ *     dgamma[o]  = scaled[o]; if beta is not 0 + beta * dgamma[o]
  *
- * share = 1 / the number of rows of x. Row-wise with teams, see rowwise.clh; local memory: LOCAL floats.
- * READ_OLD: 0 or 1. */
+ * share = 1 / the number of rows of x. Row-wise with teams, see rowwise.clh; local memory: LOCAL floats. */
 #include "prelude/rowwise.clh"
-#ifndef READ_OLD
-#define READ_OLD 0 /* 0: dgamma is not read */
-#endif
 
 /* Forward: y = relu(gamma * (x - mean) * inv + beta), x = patches * w^T. */
 KERNEL_OF(LOCAL) batch_norm_product(ROWWISE_SIZES, const float share, const float beta,
@@ -37,6 +33,6 @@ KERNEL_OF(LOCAL) batch_norm_product(ROWWISE_SIZES, const float share, const floa
             PUT(rise * fma(-slope, deviation, fma(-offset, patch, GET(dw, o, t))), dw, o, t);
         }
         if (TEAM_LEADS(o))
-            AT(dgamma, 0, o) = READ_OLD ? fma(beta, AT(dgamma, 0, o), scaled) : scaled;
+            AT(dgamma, 0, o) = beta != 0 ? fma(beta, AT(dgamma, 0, o), scaled) : scaled;
     }
 }

@@ -5,7 +5,7 @@
  *     both       y[r][c] = gamma[c] * xhat + beta[c], xhat = (x[r][c] - mean) * inv;  without AFFINE y = xhat
  *     backward   dx[r][c] = inv * (g - mean(g) - xhat * mean(g * xhat)) + dx_beta * dx, g = gamma[c] * dy[r][c], or
  *                dy without AFFINE; means over the group, which means[n][2 k], [2 k + 1] get. Without GIVE_DX no dx;
- *                with READ_DX it reads the old dx
+ *                if dx_beta is 0 it does not read dx
  *                partial: of each slice the sums of dy * xhat and of dy over its rows, which column_sum_final adds up
  *
  * As in layer_norm.cl, the sums of d = x - m and d^2 with m a first mean give
@@ -20,9 +20,6 @@
 #endif
 #ifndef GIVE_DX
 #define GIVE_DX 0
-#endif
-#ifndef READ_DX
-#define READ_DX 0
 #endif
 
 #define SAMPLE            get_group_id(0)
@@ -163,7 +160,7 @@ KERNEL_OF(LOCAL) group_norm_backward(LANE_SIZES, const ulong width, const float 
                 const vec d = GET(dy, r, c), g = AFFINE ? GET(gamma, 0, c) * d : d;
                 const vec xhat = normalised(GET(x, r, c), mean, inv);
                 vec own = inv * fma(-xhat, slope, g - offset);
-                if (READ_DX)
+                if (dx_beta != 0)
                     own = fma((vec)(dx_beta), GET(dx, r, c), own);
                 PUT(own, dx, r, c);
             }

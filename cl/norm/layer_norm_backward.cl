@@ -1,13 +1,13 @@
 /* The backward pass of layer normalisation, y = gamma * xhat + beta, xhat = (x - mean) * inv.
  *
- *     dx[r][c] = inv[r] * (g - mean of g - xhat * mean of g * xhat)   (+ dx_beta * dx[r][c] with READ_DX)
+ *     dx[r][c] = inv[r] * (g - mean of g - xhat * mean of g * xhat)   (+ dx_beta * dx[r][c] if that is not 0)
  *                with g = gamma[c] * dy[r][c], or dy[r][c] without AFFINE; means over row r
  *     sum 0 of the columns: dy[r][c] * xhat;  sum 1: dy[r][c]
  *
  * x is a source of narrow.clh. stats[r] = (mean, inv). Without GIVE_DX dx is not touched.
  * Row-wise, see rowwise.clh. A group goes through its rows in strips that stay in a near cache: teams of
  * TEAM work-items take the means of a strip's rows, then all work-items take its columns. dx may be dy,
- * without READ_DX. Local memory: LOCAL + 2 * STRIP floats. GIVE_DX, READ_DX: 0 or 1; SUMS: 0 or 2;
+ * if dx_beta is 0. Local memory: LOCAL + 2 * STRIP floats. GIVE_DX: 0 or 1; SUMS: 0 or 2;
  * AFFINE: layer_norm.clh. */
 #include "norm/layer_norm.clh"
 #ifndef STRIP
@@ -15,9 +15,6 @@
 #endif
 #ifndef GIVE_DX
 #define GIVE_DX 1
-#endif
-#ifndef READ_DX
-#define READ_DX 0 /* 0: dx is not read, dx_beta is 0 */
 #endif
 
 KERNEL_OF(LOCAL) layer_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_SOURCE(x), MAT_IN(stats),
@@ -57,7 +54,7 @@ KERNEL_OF(LOCAL) layer_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_SOU
                     const vec g = AFFINE ? scale * d : d;
                     const vec rest = fma(-xhat, (vec)(slopes[r - top]), g - offsets[r - top]);
                     const vec gradient = inv * rest;
-                    PUT(READ_DX ? fma((vec)(dx_beta), GET(dx, r, c), gradient) : gradient, dx, r, c);
+                    PUT(dx_beta != 0 ? fma((vec)(dx_beta), GET(dx, r, c), gradient) : gradient, dx, r, c);
                 }
             }
             KEEP_SUM(dgamma, 0, c);

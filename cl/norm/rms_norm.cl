@@ -3,15 +3,15 @@
  *     forward    inv[r] = 1 / sqrt(mean of x[r]^2 + eps), kept with KEEP
  *     apply      inv is read
  *     both       y[r][c] = gamma[c] * (x[r][c] * inv[r]); without AFFINE x[r][c] * inv[r]
- *     backward   dx[r][c] = inv[r] * (g - xhat * mean of g * xhat)   (+ dx_beta * dx[r][c] with READ_DX)
+ *     backward   dx[r][c] = inv[r] * (g - xhat * mean of g * xhat)   (+ dx_beta * dx[r][c] if that is not 0)
  *                with xhat = x[r][c] * inv[r], g = gamma[c] * dy[r][c], or dy[r][c] without AFFINE; mean over
  *                row r; without GIVE_DX dx is not touched
  *                sum 0 of the columns, with SUMS = 1: dy[r][c] * xhat
  *
  * Row-wise, see rowwise.clh: a team of TEAM work-items shares a row. Backward, a group goes through its rows in
  * strips that stay in a near cache: teams take the means of a strip's rows, then all work-items take its
- * columns. x is a source, y a result of narrow.clh; y may be x; dx may be dy, without READ_DX. Local memory: LOCAL + STRIP floats. KEEP, AFFINE, GIVE_DX,
- * READ_DX: 0 or 1. */
+ * columns. x is a source, y a result of narrow.clh; y may be x; dx may be dy, if dx_beta is 0. Local memory: LOCAL + STRIP
+ * floats. KEEP, AFFINE, GIVE_DX: 0 or 1. */
 #include "prelude/narrow.clh"
 #ifndef TEAM
 #error "rms_norm.cl needs TEAM"
@@ -24,9 +24,6 @@
 #endif
 #ifndef GIVE_DX
 #define GIVE_DX 1
-#endif
-#ifndef READ_DX
-#define READ_DX 0 /* 0: dx is not read, dx_beta is 0 */
 #endif
 
 #define XHAT(r, c, inv) (GET_SOURCE(x, r, c) * (inv))
@@ -89,7 +86,7 @@ KERNEL_OF(LOCAL) rms_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_SOURC
                 if (GIVE_DX) {
                     const vec rest = fma(-xhat, (vec)(slopes[r - top]), SCALED(d, c));
                     const vec gradient = scale * rest;
-                    PUT(READ_DX ? fma((vec)(dx_beta), GET(dx, r, c), gradient) : gradient, dx, r, c);
+                    PUT(dx_beta != 0 ? fma((vec)(dx_beta), GET(dx, r, c), gradient) : gradient, dx, r, c);
                 }
             }
             KEEP_SUM(dgamma, 0, c);

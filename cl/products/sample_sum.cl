@@ -1,14 +1,14 @@
 /* dw[r][c] = sum over n < samples of partial[n][r][c] + beta * dw[r][c], for rows x cols results.
  *
- * partial is dense, [samples][rows][cols]. Samples are added in order. With READ_DW 0 (beta = 0)
+ * partial is dense, [samples][rows][cols]. Samples are added in order. With a beta of 0
  * dw is not read.
  *
  * Group r * chunks + g, chunks = ceil(cols / CHUNK), takes columns [g * CHUNK, (g + 1) * CHUNK) of row r;
  * its LOCAL work-items take runs of STRIP vectors of VW columns in turn, so that samples are read in runs. No
  * local memory. LOCAL, CHUNK, STRIP: any >= 1. */
 #include "prelude/common.clh"
-#if !defined(LOCAL) || !defined(CHUNK) || !defined(STRIP) || !defined(READ_DW)
-#error "sample_sum.cl needs LOCAL, CHUNK, STRIP and READ_DW"
+#if !defined(LOCAL) || !defined(CHUNK) || !defined(STRIP)
+#error "sample_sum.cl needs LOCAL, CHUNK and STRIP"
 #endif
 #define RUN (STRIP * VW)
 
@@ -29,7 +29,7 @@ KERNEL_OF(LOCAL) sample_sum(const ulong samples, const ulong rows, const ulong c
                 sum[i] += LOAD(from + i * VW);
         UNROLLED(i, STRIP) {
             global float *to = ROW(dw, row) + c + i * VW;
-            STORE(READ_DW ? fma((vec)(beta), LOAD(to), sum[i]) : sum[i], to);
+            STORE(beta != 0 ? fma((vec)(beta), LOAD(to), sum[i]) : sum[i], to);
         }
     }
     for (; c < end; c++) { /* the work-item that reached the end */
@@ -37,6 +37,6 @@ KERNEL_OF(LOCAL) sample_sum(const ulong samples, const ulong rows, const ulong c
         float sum = 0.0f;
         for (ulong n = 0; n < samples; n++, from += stride)
             sum += *from;
-        AT(dw, row, c) = READ_DW ? fma(beta, AT(dw, row, c), sum) : sum;
+        AT(dw, row, c) = beta != 0 ? fma(beta, AT(dw, row, c), sum) : sum;
     }
 }

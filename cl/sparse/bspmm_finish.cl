@@ -1,15 +1,15 @@
 /* dw[r][c] = alpha * sum over splits of partial[split][r / PANEL][c][r % PANEL] + beta * dw[r][c].
  *
  * partial is [splits][panels][inner][PANEL], inner >= cols. Splits are added in order, so the result
- * does not depend on which group finished first. With READ_DW 0 (beta = 0) dw is not read.
+ * does not depend on which group finished first. With a beta of 0 dw is not read.
  *
  * Group h * ceil(rows / STRIP) + g takes rows [g * STRIP, (g + 1) * STRIP) and columns
  * [h * COLS, (h + 1) * COLS); its LOCAL work-items take columns in turn, each a vector of STRIP partial
  * sums. LOCAL 1 needs STRIP 16 and 1 KiB of local memory; else none. STRIP divides
  * PANEL, and 4 divides STRIP; rows of partial begin at multiples of 16 bytes. */
 #include "prelude/panel.clh"
-#if !defined(LOCAL) || !defined(PANEL) || !defined(STRIP) || !defined(COLS) || !defined(READ_DW)
-#error "bspmm_finish.cl needs LOCAL, PANEL, STRIP, COLS and READ_DW"
+#if !defined(LOCAL) || !defined(PANEL) || !defined(STRIP) || !defined(COLS)
+#error "bspmm_finish.cl needs LOCAL, PANEL, STRIP and COLS"
 #endif
 #if LOCAL == 1 && STRIP != 16
 #error "a single work-item takes strips of 16"
@@ -42,7 +42,7 @@ KERNEL_OF(LOCAL) bspmm_finish(const ulong rows, const ulong cols, const ulong in
         store_transposed16(sum, (local float *)columns, 16);
         ROLLED for (uint i = 0; i < count; i++) {
             float16 row = columns[i] * alpha;
-            if (READ_DW)
+            if (beta != 0)
                 row = fma((float16)(beta), vload16(0, &AT(dw, first + i, c)), row);
             STORE16(row, &AT(dw, first + i, c));
         }
@@ -62,7 +62,7 @@ KERNEL_OF(LOCAL) bspmm_finish(const ulong rows, const ulong cols, const ulong in
         UNROLLED(i, STRIP)
             if (i < count) {
                 global float *to = &AT(dw, first + i, c);
-                *to = READ_DW ? fma(beta, *to, result[i]) : result[i];
+                *to = beta != 0 ? fma(beta, *to, result[i]) : result[i];
             }
     }
 }

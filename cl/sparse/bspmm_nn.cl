@@ -2,11 +2,11 @@
  * its offset on.
  *
  * Group g takes block row I = g % block_rows of sample n = g / block_rows: up to BR rows of y. Its
- * LOCAL work-items take outputs in turn and walk the kept blocks of the row. With READ_Y 0 (beta = 0) y is
+ * LOCAL work-items take outputs in turn and walk the kept blocks of the row. With a beta of 0 y is
  * not read. No local memory. */
 #include "prelude/common.clh"
-#if !defined(LOCAL) || !defined(BR) || !defined(BC) || !defined(READ_Y)
-#error "bspmm_nn.cl needs LOCAL, BR, BC and READ_Y"
+#if !defined(LOCAL) || !defined(BR) || !defined(BC)
+#error "bspmm_nn.cl needs LOCAL, BR and BC"
 #endif
 
 KERNEL_OF(LOCAL) bspmm_nn(const ulong rows, const ulong cols, const ulong outputs,
@@ -33,7 +33,7 @@ KERNEL_OF(LOCAL) bspmm_nn(const ulong rows, const ulong cols, const ulong output
                     sum = fma(x[c], AT(w, first + c, o), sum);
             }
             sum *= alpha;
-            y_row[o] = READ_Y ? fma(beta, y_row[o], sum) : sum;
+            y_row[o] = beta != 0 ? fma(beta, y_row[o], sum) : sum;
         }
     }
 }

@@ -12,7 +12,7 @@
  * A unit is a row of w and a column of xs; with BF16 1 or 2 it is a pair of them (pairs.clh). WIDTH: units of a block,
  * padded with zeros; outputs are too. x has the units of each kept row, in the order of storage: values, or the words
  * of bspmm_words. Sums stay in local memory until the last block column; each is one sum in the order of the columns.
- * With READ_Y 0 beta is 0, and y is not read.
+ * With a beta of 0 y is not read.
  *
  * With P, bspmm_nn_lists goes by lists of kept rows (bspmm_lists.cl), for blocks of one row. With MR, bspmm_nn_strips
  * goes row by row, MR at once, for blocks of several rows, or so few units that loading and storing sums would take
@@ -72,10 +72,10 @@ static inline void finish_row(
     uint j = 0;
     for (; j + 16 <= width; j += 16) {
         const float16 value = alpha * *(local const float16 *)(sums + j);
-        STORE16(READ_Y ? fma((float16)(beta), LOAD16(y + j), value) : value, y + j);
+        STORE16(beta != 0 ? fma((float16)(beta), LOAD16(y + j), value) : value, y + j);
     }
     for (; j < width; j++)
-        y[j] = READ_Y ? fma(beta, y[j], alpha * sums[j]) : alpha * sums[j];
+        y[j] = beta != 0 ? fma(beta, y[j], alpha * sums[j]) : alpha * sums[j];
 }
 #endif
 

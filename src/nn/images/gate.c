@@ -60,7 +60,6 @@ clprune_status clprune_gate_backward(clprune_context *context, size_t batch, flo
         plan.global = rows > 0 && cols > 0 ? batch * plan.local : 0;
     }
     clprune__define(&plan.defines, "GIVE_DX", give_dx);
-    clprune__define(&plan.defines, "READ_DX", read_dx);
     const size_t slices = apart ? 1 : plan.local / plan.lanes;
     clprune_mat partial = clprune__untouched(give_dg ? dg : dy);
     if (give_dg && slices > 1)

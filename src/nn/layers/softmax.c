@@ -30,7 +30,6 @@ clprune_status clprune_softmax_backward(clprune_context *context, float dx_beta,
         {"dx", dx, y.rows, y.cols, .in_place = read_dx ? 0u : 1u << DY}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
     clprune__rowwise plan = clprune__team_plan(context, y.rows, y.cols);
-    clprune__define(&plan.defines, "READ_DX", read_dx);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &backward_kernel, &plan, &launch));
     clprune__arg_float(&launch, dx_beta);

@@ -29,19 +29,16 @@ static clprune_status finish(clprune_context *context, float beta, size_t groups
     const size_t global[2] = {
         clprune__ceil_div(sum.cols, lanes * width) * local, second != NULL ? 2 : 1};
     clprune__defines defines = {0};
-    clprune__define(&defines, "READ_SUM", beta != 0.0f);
     clprune__define(&defines, "LANES", lanes);
     clprune__define(&defines, "LOCAL", local);
     clprune__define(&defines, "VW", width);
-    clprune__define(&defines, "PAIR", second != NULL);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &column_sum_final_kernel, &defines, &launch));
     launch.least_group = lanes;
     ARG_ULONGS(&launch, groups, step, sum.cols);
     clprune__arg_float(&launch, beta);
     clprune__arg_mat(&launch, partial);
-    if (second != NULL)
-        clprune__arg_mat(&launch, *second);
+    clprune__arg_mat(&launch, second != NULL ? *second : sum);
     clprune__arg_mat(&launch, sum);
     return clprune__launch_enqueue(&launch, 2, global, locals, event);
 }

@@ -40,7 +40,6 @@ clprune_status clprune_affine_backward(clprune_context *context, float beta, flo
         {"dalpha", grads->alpha, 1, x.cols}, {"dbeta", grads->beta, 1, x.cols}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
     clprune__rowwise plan = clprune__sums_plan(context, x.rows, x.cols, 2, CLPRUNE__STRIP, 0);
-    clprune__define(&plan.defines, "READ_DX", read_dx);
     clprune__narrow_define(context, x, CLPRUNE_NO_MAT, &plan.defines);
     clprune_mat partial;
     TRY(clprune__scratch_mat(context, 2 * plan.groups, x.cols, &partial));

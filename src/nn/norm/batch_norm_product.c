@@ -23,7 +23,6 @@ clprune_status clprune_batch_norm_backward_product(clprune_context *context, siz
         {"dw", dw, channels, cols}, {"dgamma", dgamma, 1, channels}};
     TRY(clprune__check_operands(context, operands, INPUTS, ALL));
     clprune__rowwise plan = clprune__team_plan(context, channels, cols);
-    clprune__define(&plan.defines, "READ_OLD", beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &batch_norm_product_kernel, &plan, &launch));
     ARG_FLOATS(&launch, rows > 0 ? 1 / (float)rows : 0.0f, beta);

@@ -110,7 +110,6 @@ clprune_status clprune_group_norm_backward(clprune_context *context, size_t batc
     size_t slices;
     clprune__rowwise plan = plan_samples(context, batch, x, !clprune__is_absent(gamma), &slices);
     clprune__define(&plan.defines, "GIVE_DX", give_dx);
-    clprune__define(&plan.defines, "READ_DX", read_dx);
     clprune_mat partial, means;
     TRY(clprune__scratch_mat(context, SUMS * slices * batch, x.cols, &partial));
     TRY(clprune__scratch_mat(context, batch, 2 * groups, &means));

@@ -79,7 +79,6 @@ clprune_status clprune_layer_norm_backward(clprune_context *context, float beta,
     clprune__rowwise plan = clprune__strips_plan(context, x.rows, x.cols, sums);
     clprune__define(&plan.defines, "AFFINE", !clprune__is_absent(gamma));
     clprune__define(&plan.defines, "GIVE_DX", give_dx);
-    clprune__define(&plan.defines, "READ_DX", read_dx);
     clprune__narrow_define(context, x, CLPRUNE_NO_MAT, &plan.defines);
     clprune_mat partial = clprune__untouched(dx);
     if (!frozen)

@@ -155,7 +155,6 @@ clprune_status clprune__conv_depthwise_dx(clprune_context *context, const clprun
 {
     job j = plan_job(context, conv, conv->batch * conv->image.height, conv->image.width,
         conv->stride.width, false);
-    clprune__define(&j.defines, "READ_DX", beta != 0.0f);
     clprune__launch launch;
     TRY(begin(context, &input_kernel, conv, &j, &launch));
     clprune__arg_float(&launch, beta);
@@ -186,7 +185,6 @@ clprune_status clprune__conv_depthwise_dw(clprune_context *context, const clprun
     clprune__define(&defines, "PIXELS", 1);
     clprune__define(&defines, "TAPS_Y", conv->kernel.height);
     clprune__define(&defines, "TAPS_X", conv->kernel.width);
-    clprune__define(&defines, "READ_DX", beta != 0.0f);
     TRY(clprune__launch_begin(context, &finish_kernel, &defines, &launch));
     ARG_ULONGS(&launch, conv->in, j.splits);
     clprune__arg_float(&launch, beta);

@@ -25,7 +25,6 @@ clprune_status clprune__sample_sum(clprune_context *context, float beta, size_t 
     clprune__define(&defines, "CHUNK", chunk);
     clprune__define(&defines, "STRIP", vector ? CPU_STRIP : 1);
     clprune__define(&defines, "VW", vector ? 16 : GPU_VECTOR);
-    clprune__define(&defines, "READ_DW", beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &sample_sum_kernel, &defines, &launch));
     launch.least_group = 1;

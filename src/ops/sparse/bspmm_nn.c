@@ -35,7 +35,6 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     clprune__define(&defines, "LOCAL", local);
     clprune__define(&defines, "BR", desc->block.rows);
     clprune__define(&defines, "BC", desc->block.cols);
-    clprune__define(&defines, "READ_Y", beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_nn_kernel, &defines, &launch));
     launch.least_group = 1;

@@ -99,7 +99,6 @@ static clprune__defines defines_of(const clprune_context *context, const product
     clprune__define(&defines, "V", p->plan.vectors);
     clprune__define(&defines, "BR", p->xs->desc.block.rows);
     clprune__define(&defines, "BC", p->xs->desc.block.cols);
-    clprune__define(&defines, "READ_Y", p->beta != 0.0f);
     return defines;
 }
 

@@ -61,7 +61,6 @@ clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bs
     clprune__define(&defines, "PANEL", plan->panel);
     clprune__define(&defines, "STRIP", strip);
     clprune__define(&defines, "COLS", COLS);
-    clprune__define(&defines, "READ_DW", beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_finish_kernel, &defines, &launch));
     launch.least_group = 1;
