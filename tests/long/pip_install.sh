@@ -28,7 +28,8 @@ model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.L
 clprune.convert_(model)
 with clprune.compressed(): loss = model(torch.randn(8, 64)).square().sum()
 loss.backward()
-assert "clprune_files" in clprune._library()._dll._name, clprune._library()._dll._name
+from clprune.library import _library
+assert clprune.__path__[0] in _library()._dll._name, _library()._dll._name
 assert model[0].weight.grad.norm() > 0
 print(clprune.summary(model))
 END

@@ -92,8 +92,8 @@ soname=$(readelf -dW "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 
 readelf -dW "$library" | grep -q 'FLAGS_1.*NODELETE' || breach "dlclose unloads functions that drivers still call"
 
-grep -q "\"libclprune.so.$abi\"" "$source/examples/pytorch/clprune_library.py" ||
-    breach "clprune_library.py does not load libclprune.so.$abi"
+grep -q "\"libclprune.so.$abi\"" "$source/examples/pytorch/clprune/library.py" ||
+    breach "clprune/library.py does not load libclprune.so.$abi"
 
 [ "$(sed -n 's/^ *"version": "\(.*\)",$/\1/p' "$source/tools/package/vcpkg/clprune/vcpkg.json")" = \
     "$(sed -n 's/^#define CLPRUNE_VERSION  *"\(.*\)"/\1/p' "$source/include/clprune/version.h")" ] ||

@@ -103,8 +103,8 @@ find_circle() {
 
 # check_modules: Python modules of examples/pytorch whose imports, also those inside of functions, lead back to themselves.
 check_modules() {
-    grep -Eo '^ *from clprune[a-z_]* import|^import clprune[a-z_]*' examples/pytorch/*.py |
-        sed -n 's/.*\/\(clprune[a-z_]*\)\.py:.*\(clprune[a-z_]*\).*/\1 \2/p' | sort -u >"$folder/edges"
+    (cd examples/pytorch && grep -rEo --include='*.py' '^ *from clprune[a-z_.]* import|^import clprune[a-z_.]*' clprune) |
+        sed -n 's/\.py:.*\(clprune[a-z_.]*\).*/ \1/; s/\/__init__ / /; s/\//./gp' | sort -u >"$folder/edges"
     find_circle "imports of Python modules"
 }
 
@@ -276,12 +276,12 @@ if [ -z "$CLPRUNE_LAYERS_SELF" ]; then
     echo 'extern int clprune__net_relu_kind;' >"$folder/src/net/plan/bad.c"
     echo 'CLPRUNE_API int clprune_idle(void);' >"$folder/include/clprune/idle.h"
     mkdir -p "$folder/tests" && : >"$folder/tests/up.c"
-    mkdir -p "$folder/examples/pytorch"
-    echo 'from clprune_two import two' >"$folder/examples/pytorch/clprune_one.py"
-    echo '    from clprune_one import one' >"$folder/examples/pytorch/clprune_two.py"
+    mkdir -p "$folder/examples/pytorch/clprune/net"
+    echo 'from clprune.net.two import two' >"$folder/examples/pytorch/clprune/one.py"
+    echo '    from clprune.one import one' >"$folder/examples/pytorch/clprune/net/two.py"
     (cd "$folder/src/full" && touch $(seq 26))
     CLPRUNE_LAYERS_SELF=1 sh "$0" "$folder" "$folder/build" true >"$folder/told" 2>/dev/null
-    told=$(grep -cE 'full has 26|clprune__none of src/core/down.c is used|clprune_idle has no caller|calls in .*: src/core/down -> src/core/up;src/core/up -> src/core/down|bad\.c includes|worse\.c names amodel|three\.c asks|locale.c calls setlocale|plan/bad.c:1 reads|called up.c|circle: .*one -> .*three -> .*two -> |clprune_one -> clprune_two;clprune_two' "$folder/told")
+    told=$(grep -cE 'full has 26|clprune__none of src/core/down.c is used|clprune_idle has no caller|calls in .*: src/core/down -> src/core/up;src/core/up -> src/core/down|bad\.c includes|worse\.c names amodel|three\.c asks|locale.c calls setlocale|plan/bad.c:1 reads|called up.c|circle: .*one -> .*three -> .*two -> |clprune.net.two -> clprune.one;clprune.one' "$folder/told")
     [ "$told" -eq 15 ] || breach "the check noticed $told of 15 planted breaches"
 fi
 

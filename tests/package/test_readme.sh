@@ -205,7 +205,7 @@ for block in "$folder"/blocks/*[0-9]; do
     esac
 done
 for name in $(grep -o 'clprune\.[A-Za-z_]*' lines.py | sort -u); do
-    grep -Eqs "^(def|class) ${name#*.}[(:]" "$source"/examples/pytorch/clprune*.py ||
+    grep -Eqrs "^(def|class) ${name#*.}[(:]" "$source/examples/pytorch/clprune" ||
         fail "the Python modules have no ${name#*.}"
 done
 cat - lines.py >readme.py <<'END'

@@ -1,243 +1,79 @@
-/* Prints the layout of the structures that clprune.py and clprune_net.py in
- * examples/pytorch declare once more: a line
- * "structure size" each, and "structure.member offset size" for its members. test_pytorch.py
- * compares. */
+/* Prints the layout of the structures that library.py and net/structures.py in
+ * examples/pytorch/clprune declare once more: a line "structure size" each, and
+ * "structure.member offset size" for its members. test_pytorch.py compares. */
 #include <stddef.h>
 #include <stdio.h>
 
 #include "clprune/clprune.h"
 
-#define STRUCTURE(type) printf("%s %zu\n", #type, sizeof(type))
-#define MEMBER(type, member)                                                                       \
-    printf("%s.%s %zu %zu\n", #type, #member, offsetof(type, member), sizeof(((type *)0)->member))
+typedef struct member {
+    const char *name;
+    size_t offset, size;
+} member;
+
+static void print(const char *structure, size_t size, const member *members, size_t count)
+{
+    printf("%s %zu\n", structure, size);
+    for (size_t i = 0; i < count; i++)
+        printf("%s.%s %zu %zu\n", structure, members[i].name, members[i].offset, members[i].size);
+}
+
+#define STRUCTURE(type, ...)                                                                       \
+    do {                                                                                           \
+        typedef type structure;                                                                    \
+        const member members[] = {__VA_ARGS__};                                                    \
+        print(#type, sizeof(type), members, sizeof members / sizeof *members);                     \
+    } while (0)
+#define M(name) ((member){#name, offsetof(structure, name), sizeof(((structure *)0)->name)})
 
 int main(void)
 {
-    STRUCTURE(clprune_keep);
-    MEMBER(clprune_keep, form);
-    MEMBER(clprune_keep, sparsity);
-    MEMBER(clprune_keep, block);
-    MEMBER(clprune_keep, norm);
-    MEMBER(clprune_keep, criterion);
-    MEMBER(clprune_keep, value_type);
-    MEMBER(clprune_keep, index_type);
-    MEMBER(clprune_keep, bits);
-    MEMBER(clprune_keep, group);
-    MEMBER(clprune_keep, rounding);
-    MEMBER(clprune_keep, cell);
-    MEMBER(clprune_keep, grid_height);
-    MEMBER(clprune_keep, grid_width);
-    MEMBER(clprune_keep, centre);
-    MEMBER(clprune_keep, rotate);
-    MEMBER(clprune_keep, reserved);
-    STRUCTURE(clprune_saved_sizes);
-    MEMBER(clprune_saved_sizes, bytes);
-    MEMBER(clprune_saved_sizes, values_bytes);
-    MEMBER(clprune_saved_sizes, index_bytes);
-    MEMBER(clprune_saved_sizes, dense_bytes);
-    STRUCTURE(clprune_mat);
-    MEMBER(clprune_mat, buffer);
-    MEMBER(clprune_mat, offset);
-    MEMBER(clprune_mat, rows);
-    MEMBER(clprune_mat, cols);
-    MEMBER(clprune_mat, ld);
-    MEMBER(clprune_mat, type);
-    STRUCTURE(clprune_net_value);
-    MEMBER(clprune_net_value, net);
-    MEMBER(clprune_net_value, id);
-    STRUCTURE(clprune_extent);
-    MEMBER(clprune_extent, height);
-    MEMBER(clprune_extent, width);
-    STRUCTURE(clprune_net_conv);
-    MEMBER(clprune_net_conv, out);
-    MEMBER(clprune_net_conv, kernel);
-    MEMBER(clprune_net_conv, stride);
-    MEMBER(clprune_net_conv, padding);
-    MEMBER(clprune_net_conv, dilation);
-    MEMBER(clprune_net_conv, groups);
-    MEMBER(clprune_net_conv, bias);
-    MEMBER(clprune_net_conv, output_padding);
-    MEMBER(clprune_net_conv, reserved);
-    STRUCTURE(clprune_max_pool_desc);
-    MEMBER(clprune_max_pool_desc, kernel);
-    MEMBER(clprune_max_pool_desc, stride);
-    MEMBER(clprune_max_pool_desc, padding);
-    MEMBER(clprune_max_pool_desc, ceil);
-    MEMBER(clprune_max_pool_desc, reserved);
-    STRUCTURE(clprune_net_angles);
-    MEMBER(clprune_net_angles, pairs);
-    MEMBER(clprune_net_angles, frequencies);
-    MEMBER(clprune_net_angles, angles);
-    MEMBER(clprune_net_angles, factor);
-    MEMBER(clprune_net_angles, adjacent);
-    MEMBER(clprune_net_angles, reserved);
-    STRUCTURE(clprune_net_attn);
-    MEMBER(clprune_net_attn, heads);
-    MEMBER(clprune_net_attn, kv_heads);
-    MEMBER(clprune_net_attn, queries);
-    MEMBER(clprune_net_attn, causal);
-    MEMBER(clprune_net_attn, rate);
-    MEMBER(clprune_net_attn, window);
-    MEMBER(clprune_net_attn, bias);
-    MEMBER(clprune_net_attn, cap);
-    MEMBER(clprune_net_attn, reserved);
-    STRUCTURE(clprune_net_bias);
-    MEMBER(clprune_net_bias, table);
-    MEMBER(clprune_net_bias, entries);
-    MEMBER(clprune_net_bias, index);
-    MEMBER(clprune_net_bias, masks);
-    MEMBER(clprune_net_bias, mask);
-    MEMBER(clprune_net_bias, reserved);
-    STRUCTURE(clprune_net_products);
-    MEMBER(clprune_net_products, parts);
-    MEMBER(clprune_net_products, heads);
-    MEMBER(clprune_net_products, transpose_a);
-    MEMBER(clprune_net_products, transpose_b);
-    MEMBER(clprune_net_products, a_below);
-    MEMBER(clprune_net_products, b_below);
-    MEMBER(clprune_net_products, y_below);
-    MEMBER(clprune_net_products, factor);
-    MEMBER(clprune_net_products, reserved);
-    STRUCTURE(clprune_recurrent_desc);
-    MEMBER(clprune_recurrent_desc, cell);
-    MEMBER(clprune_recurrent_desc, steps);
-    MEMBER(clprune_recurrent_desc, reverse);
-    MEMBER(clprune_recurrent_desc, reserved);
-    STRUCTURE(clprune_permute_desc);
-    MEMBER(clprune_permute_desc, rank);
-    MEMBER(clprune_permute_desc, extents);
-    MEMBER(clprune_permute_desc, order);
-    STRUCTURE(clprune_net_desc);
-    MEMBER(clprune_net_desc, batch);
-    MEMBER(clprune_net_desc, adds);
-    MEMBER(clprune_net_desc, drops_grads);
-    MEMBER(clprune_net_desc, shares_statistics);
-    MEMBER(clprune_net_desc, infers);
-    MEMBER(clprune_net_desc, weights_of);
-    MEMBER(clprune_net_desc, rows_at_once);
-    MEMBER(clprune_net_desc, reserved);
-    STRUCTURE(clprune_net_rule);
-    MEMBER(clprune_net_rule, pattern);
-    MEMBER(clprune_net_rule, again);
-    MEMBER(clprune_net_rule, keep);
-    STRUCTURE(clprune_net_keep);
-    MEMBER(clprune_net_keep, preset);
-    MEMBER(clprune_net_keep, keep);
-    MEMBER(clprune_net_keep, gelu_bits);
-    MEMBER(clprune_net_keep, products);
-    MEMBER(clprune_net_keep, extra_work);
-    MEMBER(clprune_net_keep, store);
-    MEMBER(clprune_net_keep, rules);
-    MEMBER(clprune_net_keep, rules_count);
-    MEMBER(clprune_net_keep, reserved);
-    STRUCTURE(clprune_net_weight);
-    MEMBER(clprune_net_weight, name);
-    MEMBER(clprune_net_weight, rank);
-    MEMBER(clprune_net_weight, shape);
-    MEMBER(clprune_net_weight, inputs);
-    MEMBER(clprune_net_weight, image);
-    MEMBER(clprune_net_weight, output);
-    MEMBER(clprune_net_weight, value);
-    MEMBER(clprune_net_weight, reserved);
-    STRUCTURE(clprune_net_state);
-    MEMBER(clprune_net_state, name);
-    MEMBER(clprune_net_state, mat);
-    MEMBER(clprune_net_state, reserved);
-    STRUCTURE(clprune_ints);
-    MEMBER(clprune_ints, buffer);
-    MEMBER(clprune_ints, offset);
-    STRUCTURE(clprune_image_bytes);
-    MEMBER(clprune_image_bytes, buffer);
-    MEMBER(clprune_image_bytes, offset);
-    MEMBER(clprune_image_bytes, levels);
-    STRUCTURE(clprune_net_input);
-    MEMBER(clprune_net_input, images);
-    MEMBER(clprune_net_input, rows);
-    MEMBER(clprune_net_input, rows_grad);
-    MEMBER(clprune_net_input, tokens);
-    MEMBER(clprune_net_input, reserved);
-    STRUCTURE(clprune_net_data);
-    MEMBER(clprune_net_data, batch);
-    MEMBER(clprune_net_data, images);
-    MEMBER(clprune_net_data, rows);
-    MEMBER(clprune_net_data, labels);
-    MEMBER(clprune_net_data, smoothing);
-    MEMBER(clprune_net_data, targets);
-    MEMBER(clprune_net_data, add);
-    MEMBER(clprune_net_data, scale);
-    MEMBER(clprune_net_data, tokens);
-    MEMBER(clprune_net_data, lengths);
-    MEMBER(clprune_net_data, output_grad);
-    MEMBER(clprune_net_data, event);
-    MEMBER(clprune_net_data, first);
-    MEMBER(clprune_net_data, other_labels);
-    MEMBER(clprune_net_data, shares);
-    MEMBER(clprune_net_data, starts);
-    MEMBER(clprune_net_data, more);
-    MEMBER(clprune_net_data, more_count);
-    MEMBER(clprune_net_data, rows_grad);
-    MEMBER(clprune_net_data, reserved);
-    STRUCTURE(clprune_param);
-    MEMBER(clprune_param, name);
-    MEMBER(clprune_param, value);
-    MEMBER(clprune_param, grad);
-    MEMBER(clprune_param, decay);
-    MEMBER(clprune_param, reserved);
-    STRUCTURE(clprune_optimizer_desc);
-    MEMBER(clprune_optimizer_desc, kind);
-    MEMBER(clprune_optimizer_desc, momentum);
-    MEMBER(clprune_optimizer_desc, beta1);
-    MEMBER(clprune_optimizer_desc, beta2);
-    MEMBER(clprune_optimizer_desc, eps);
-    MEMBER(clprune_optimizer_desc, weight_decay);
-    MEMBER(clprune_optimizer_desc, state_bits);
-    MEMBER(clprune_optimizer_desc, nesterov);
-    MEMBER(clprune_optimizer_desc, reserved);
-    STRUCTURE(clprune_optimizer_info);
-    MEMBER(clprune_optimizer_info, name);
-    MEMBER(clprune_optimizer_info, slots);
-    MEMBER(clprune_optimizer_info, desc);
-    MEMBER(clprune_optimizer_info, lr);
-    MEMBER(clprune_optimizer_info, weight_decay);
-    MEMBER(clprune_optimizer_info, in_parts);
-    MEMBER(clprune_optimizer_info, reserved);
-    STRUCTURE(clprune_context_options);
-    MEMBER(clprune_context_options, device);
-    MEMBER(clprune_context_options, cache_dir);
-    MEMBER(clprune_context_options, mem_limit);
-    MEMBER(clprune_context_options, kernels);
-    MEMBER(clprune_context_options, allocator);
-    MEMBER(clprune_context_options, log);
-    MEMBER(clprune_context_options, log_user);
-    MEMBER(clprune_context_options, precision);
-    MEMBER(clprune_context_options, thread_safe);
-    MEMBER(clprune_context_options, reserved);
-    STRUCTURE(clprune_device_info);
-    MEMBER(clprune_device_info, platform_index);
-    MEMBER(clprune_device_info, device_index);
-    MEMBER(clprune_device_info, platform);
-    MEMBER(clprune_device_info, device);
-    MEMBER(clprune_device_info, vendor);
-    MEMBER(clprune_device_info, driver);
-    MEMBER(clprune_device_info, version);
-    MEMBER(clprune_device_info, type);
-    MEMBER(clprune_device_info, global_memory);
-    MEMBER(clprune_device_info, local_memory);
-    MEMBER(clprune_device_info, max_allocation);
-    MEMBER(clprune_device_info, compute_units);
-    MEMBER(clprune_device_info, vector_width);
-    MEMBER(clprune_device_info, max_work_group);
-    MEMBER(clprune_device_info, reserved);
-    STRUCTURE(clprune_memory_usage);
-    MEMBER(clprune_memory_usage, live);
-    MEMBER(clprune_memory_usage, peak);
-    MEMBER(clprune_memory_usage, count);
-    STRUCTURE(clprune_plan_totals);
-    MEMBER(clprune_plan_totals, commands);
-    MEMBER(clprune_plan_totals, arena_bytes);
-    MEMBER(clprune_plan_totals, live_bytes);
-    MEMBER(clprune_plan_totals, buffer_bytes);
-    MEMBER(clprune_plan_totals, scratch_bytes);
-    MEMBER(clprune_plan_totals, other_bytes);
+    STRUCTURE(clprune_keep, M(form), M(sparsity), M(block), M(norm), M(criterion), M(value_type),
+        M(index_type), M(bits), M(group), M(rounding), M(cell), M(grid_height), M(grid_width),
+        M(centre), M(rotate), M(reserved));
+    STRUCTURE(clprune_saved_sizes, M(bytes), M(values_bytes), M(index_bytes), M(dense_bytes));
+    STRUCTURE(clprune_mat, M(buffer), M(offset), M(rows), M(cols), M(ld), M(type));
+    STRUCTURE(clprune_net_value, M(net), M(id));
+    STRUCTURE(clprune_extent, M(height), M(width));
+    STRUCTURE(clprune_net_conv, M(out), M(kernel), M(stride), M(padding), M(dilation), M(groups),
+        M(bias), M(output_padding), M(reserved));
+    STRUCTURE(clprune_max_pool_desc, M(kernel), M(stride), M(padding), M(ceil), M(reserved));
+    STRUCTURE(clprune_net_angles, M(pairs), M(frequencies), M(angles), M(factor), M(adjacent),
+        M(reserved));
+    STRUCTURE(clprune_net_attn, M(heads), M(kv_heads), M(queries), M(causal), M(rate), M(window),
+        M(bias), M(cap), M(reserved));
+    STRUCTURE(clprune_net_bias, M(table), M(entries), M(index), M(masks), M(mask), M(reserved));
+    STRUCTURE(clprune_net_products, M(parts), M(heads), M(transpose_a), M(transpose_b), M(a_below),
+        M(b_below), M(y_below), M(factor), M(reserved));
+    STRUCTURE(clprune_recurrent_desc, M(cell), M(steps), M(reverse), M(reserved));
+    STRUCTURE(clprune_permute_desc, M(rank), M(extents), M(order));
+    STRUCTURE(clprune_net_desc, M(batch), M(adds), M(drops_grads), M(shares_statistics), M(infers),
+        M(weights_of), M(rows_at_once), M(reserved));
+    STRUCTURE(clprune_net_rule, M(pattern), M(again), M(keep));
+    STRUCTURE(clprune_net_keep, M(preset), M(keep), M(gelu_bits), M(products), M(extra_work),
+        M(store), M(rules), M(rules_count), M(reserved));
+    STRUCTURE(clprune_net_weight, M(name), M(rank), M(shape), M(inputs), M(image), M(output),
+        M(value), M(reserved));
+    STRUCTURE(clprune_net_state, M(name), M(mat), M(reserved));
+    STRUCTURE(clprune_ints, M(buffer), M(offset));
+    STRUCTURE(clprune_image_bytes, M(buffer), M(offset), M(levels));
+    STRUCTURE(clprune_net_input, M(images), M(rows), M(rows_grad), M(tokens), M(reserved));
+    STRUCTURE(clprune_net_data, M(batch), M(images), M(rows), M(labels), M(smoothing), M(targets),
+        M(add), M(scale), M(tokens), M(lengths), M(output_grad), M(event), M(first),
+        M(other_labels), M(shares), M(starts), M(more), M(more_count), M(rows_grad), M(weights),
+        M(class_weights), M(positive_weights), M(reserved));
+    STRUCTURE(clprune_param, M(name), M(value), M(grad), M(decay), M(reserved));
+    STRUCTURE(clprune_optimizer_desc, M(kind), M(momentum), M(beta1), M(beta2), M(eps),
+        M(weight_decay), M(state_bits), M(nesterov), M(reserved));
+    STRUCTURE(clprune_optimizer_info, M(name), M(slots), M(desc), M(lr), M(weight_decay),
+        M(in_parts), M(reserved));
+    STRUCTURE(clprune_context_options, M(device), M(cache_dir), M(mem_limit), M(kernels),
+        M(allocator), M(log), M(log_user), M(precision), M(thread_safe), M(reserved));
+    STRUCTURE(clprune_device_info, M(platform_index), M(device_index), M(platform), M(device),
+        M(vendor), M(driver), M(version), M(type), M(global_memory), M(local_memory),
+        M(max_allocation), M(compute_units), M(vector_width), M(max_work_group), M(reserved));
+    STRUCTURE(clprune_memory_usage, M(live), M(peak), M(count));
+    STRUCTURE(clprune_plan_totals, M(commands), M(arena_bytes), M(live_bytes), M(buffer_bytes),
+        M(scratch_bytes), M(other_bytes));
     return 0;
 }

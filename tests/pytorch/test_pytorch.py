@@ -1,4 +1,4 @@
-"""Tests of examples/pytorch/clprune.py against PyTorch itself. CLPRUNE_LIBRARY is the library,
+"""Tests of examples/pytorch/clprune against PyTorch itself. CLPRUNE_LIBRARY is the library,
 CLPRUNE_LAYOUTS the program made of pytorch_layouts.c. Run by test_pytorch.sh."""
 
 import copy
@@ -25,9 +25,9 @@ from torch.utils.checkpoint import checkpoint
 from pytorch_case import EXAMPLE, Case, error, loss_of
 
 import clprune
-import clprune_library
-import clprune_net
-import clprune_saved
+import clprune.library as clprune_library
+import clprune.net.structures as net_structures
+import clprune.convert.saved as clprune_saved
 
 
 def mlp(*sizes, activation=nn.ReLU):
@@ -50,32 +50,32 @@ class Layouts(Case):
         text = subprocess.check_output([os.environ["CLPRUNE_LAYOUTS"]], text=True)
         structures = {"clprune_keep": clprune_library._Keep, "clprune_saved_sizes": clprune_library._Sizes,
                       "clprune_mat": clprune_library._Mat,
-                      "clprune_net_value": clprune_net._Handle,
-                      "clprune_extent": clprune_net._Extent,
-                      "clprune_net_attn": clprune_net._Attention,
-                      "clprune_net_bias": clprune_net._Bias,
-                      "clprune_net_angles": clprune_net._Angles,
-                      "clprune_net_products": clprune_net._Product,
-                      "clprune_recurrent_desc": clprune_net._Recurrent,
-                      "clprune_permute_desc": clprune_net._Order,
-                      "clprune_net_conv": clprune_net._Conv,
-                      "clprune_max_pool_desc": clprune_net._Pool,
-                      "clprune_net_desc": clprune_net._Desc,
-                      "clprune_net_rule": clprune_net._Rule,
-                      "clprune_net_keep": clprune_net._NetKeep,
-                      "clprune_net_weight": clprune_net._Weight,
-                      "clprune_net_state": clprune_net._State,
-                      "clprune_ints": clprune_net._Ints,
-                      "clprune_image_bytes": clprune_net._Bytes,
-                      "clprune_net_input": clprune_net._Given,
-                      "clprune_net_data": clprune_net._Data,
-                      "clprune_param": clprune_net._ParamOf,
-                      "clprune_optimizer_desc": clprune_net._Optimizer,
-                      "clprune_optimizer_info": clprune_net._OptimizerInfo,
-                      "clprune_context_options": clprune_net._Options,
-                      "clprune_device_info": clprune_net._Device,
-                      "clprune_memory_usage": clprune_net._Usage,
-                      "clprune_plan_totals": clprune_net._PlanTotals}
+                      "clprune_net_value": net_structures._Handle,
+                      "clprune_extent": net_structures._Extent,
+                      "clprune_net_attn": net_structures._Attention,
+                      "clprune_net_bias": net_structures._Bias,
+                      "clprune_net_angles": net_structures._Angles,
+                      "clprune_net_products": net_structures._Product,
+                      "clprune_recurrent_desc": net_structures._Recurrent,
+                      "clprune_permute_desc": net_structures._Order,
+                      "clprune_net_conv": net_structures._Conv,
+                      "clprune_max_pool_desc": net_structures._Pool,
+                      "clprune_net_desc": net_structures._Desc,
+                      "clprune_net_rule": net_structures._Rule,
+                      "clprune_net_keep": net_structures._NetKeep,
+                      "clprune_net_weight": net_structures._Weight,
+                      "clprune_net_state": net_structures._State,
+                      "clprune_ints": net_structures._Ints,
+                      "clprune_image_bytes": net_structures._Bytes,
+                      "clprune_net_input": net_structures._Given,
+                      "clprune_net_data": net_structures._Data,
+                      "clprune_param": net_structures._ParamOf,
+                      "clprune_optimizer_desc": net_structures._Optimizer,
+                      "clprune_optimizer_info": net_structures._OptimizerInfo,
+                      "clprune_context_options": net_structures._Options,
+                      "clprune_device_info": net_structures._Device,
+                      "clprune_memory_usage": net_structures._Usage,
+                      "clprune_plan_totals": net_structures._PlanTotals}
         members = 0
         for line in text.splitlines():
             name, *numbers = line.split()
@@ -647,7 +647,7 @@ def behind_calls(code):
 
 
 def interrupted(call, at):
-    """Calls it with an exception at point `at` of clprune_library.py; whether it had so many."""
+    """Calls it with an exception at point `at` of library.py; whether it had so many."""
     left = at
 
     def trace(frame, event, _):
@@ -822,7 +822,7 @@ class Processes(Case):
 
     def test_a_library_that_is_missing(self):
         text = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", "import clprune_library; clprune_library._library()"], text=True,
+            [sys.executable, "-W", "ignore", "-c", "import clprune.library; clprune.library._library()"], text=True,
             env={**os.environ, "CLPRUNE_LIBRARY": "/none.so", "PYTHONPATH": EXAMPLE},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
         self.assertIn("set CLPRUNE_LIBRARY", text.splitlines()[-1])

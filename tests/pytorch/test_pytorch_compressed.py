@@ -16,8 +16,8 @@ from torch.utils.checkpoint import checkpoint
 from pytorch_case import Case, error
 
 import clprune
-import clprune_library
-import clprune_saved
+import clprune.library as clprune_library
+import clprune.convert.saved as clprune_saved
 
 
 class Attention(nn.Module):

@@ -18,9 +18,9 @@ import pytorch_case
 from pytorch_case import loss_of
 
 import clprune
-import clprune_kinds
-import clprune_modules
-import clprune_saved
+import clprune.convert.kinds as clprune_kinds
+import clprune.convert.modules as clprune_modules
+import clprune.convert.saved as clprune_saved
 
 
 def run(model, x, seed=3):

@@ -17,7 +17,8 @@ from torch import nn
 from pytorch_case import error
 
 import clprune
-import clprune_net
+from clprune.net.changes import structure_of
+from clprune.net.run import optimizers
 
 if int(torch.__version__.split(".")[0]) < 2:
     print("skipped: clprune.Net needs PyTorch 2.0", file=sys.stderr)
@@ -106,7 +107,7 @@ class Resumed(Case):
         for model, keep, optimizer, how, ways in (
                 (dropped, "exact", "sgd", {}, (file, through_a_new_net)),
                 (dropped, "compact", "adamw", {}, (file, pickled)),
-                *((dropped, "least", name, {}, (file, copied)) for name in clprune_net.optimizers()),
+                *((dropped, "least", name, {}, (file, copied)) for name in optimizers()),
                 (images_net(), "compact", "adamw", {}, (file, pickled)),
                 (frozen, "exact", "sgd", dict(momentum=0.0), (file,)), (tied, "compact", "adamw", {}, (file,)),
                 (vectors_net(), "least", "adamw8", dict(loss=nn.CrossEntropyLoss(label_smoothing=0.1)),
@@ -690,7 +691,7 @@ class Modules(Case):
                 change(module._own)
                 with self.assertRaisesRegex(clprune.Error, f"{text}.*make a new one"):
                     module(x)
-                module._structure = clprune_net.structure_of(module._own, False)
+                module._structure = structure_of(module._own, False)
         model = images_net()
         model.get_submodule("0").weight.requires_grad_(False)
         module = clprune.NetModule(model, x).train()

@@ -1,4 +1,4 @@
-"""Tests of clprune.Net (examples/pytorch/clprune_net.py and clprune_trace.py) against PyTorch: the
+"""Tests of clprune.Net (examples/pytorch/clprune/net and tracing) against PyTorch: the
 same loss, gradients, steps and outputs. CLPRUNE_LIBRARY is the library. Run by test_pytorch.sh."""
 
 import copy
@@ -17,8 +17,7 @@ from torch import nn
 from pytorch_case import error
 
 import clprune
-import clprune_net
-import clprune_views
+import clprune.tracing.views as clprune_views
 
 if int(torch.__version__.split(".")[0]) < 2:
     print("skipped: clprune.Net needs PyTorch 2.0", file=sys.stderr)

@@ -54,6 +54,7 @@ if(NOT CLPRUNE_INSTALL)
     return()
 endif()
 
+set(python_files FILES_MATCHING PATTERN "*.py" PATTERN __pycache__ EXCLUDE)
 if(CLPRUNE_SHARED)
     # Windows: the DLL lies beside the programs, and what programs link is in an archive.
     install(TARGETS clprune EXPORT clprune-shared
@@ -63,8 +64,7 @@ if(CLPRUNE_SHARED)
     # A Python wheel (examples/pytorch/pyproject.toml) has no symbolic links.
     if(DEFINED SKBUILD)
         set_target_properties(clprune PROPERTIES VERSION ${abi_version})
-        file(GLOB python_modules ${PROJECT_SOURCE_DIR}/examples/pytorch/clprune*.py)
-        install(FILES ${python_modules} DESTINATION ${SKBUILD_PLATLIB_DIR} COMPONENT python)
+        install(DIRECTORY examples/pytorch/clprune DESTINATION ${SKBUILD_PLATLIB_DIR} COMPONENT python ${python_files})
     endif()
     install(EXPORT clprune-shared NAMESPACE clprune:: DESTINATION ${package_dir} COMPONENT development)
 endif()
@@ -111,16 +111,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} 
 foreach(page README.md SECURITY.md include/clprune/README.md tools/README.md
         examples/README.md examples/RECORDS.md examples/quickstart.c examples/mlp.c examples/digits.h examples/unet.c
         examples/rectangles.h examples/trainer/README.md examples/trainer/model/README.md examples/resmlp/README.md examples/airbench/README.md examples/resnet/README.md
-        examples/gpt/README.md examples/bert/README.md examples/bert/tokens.py examples/pytorch/README.md
-        examples/pytorch/clprune.py examples/pytorch/clprune_attention.py examples/pytorch/clprune_functions.py examples/pytorch/clprune_graph.py
-        examples/pytorch/clprune_images.py examples/pytorch/clprune_inputs.py
-        examples/pytorch/clprune_kinds.py examples/pytorch/clprune_known.py
-        examples/pytorch/clprune_layers.py examples/pytorch/clprune_made.py examples/pytorch/clprune_moves.py
-        examples/pytorch/clprune_library.py examples/pytorch/clprune_modules.py examples/pytorch/clprune_net.py
-        examples/pytorch/clprune_net_module.py examples/pytorch/clprune_plan.py
-        examples/pytorch/clprune_products.py examples/pytorch/clprune_program.py
-        examples/pytorch/clprune_saved.py examples/pytorch/clprune_trace.py
-        examples/pytorch/clprune_views.py)
+        examples/gpt/README.md examples/bert/README.md examples/bert/tokens.py examples/pytorch/README.md)
     get_filename_component(folder ${page} DIRECTORY)
     install(FILES ${PROJECT_SOURCE_DIR}/${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT development)
 endforeach()
+install(DIRECTORY examples/pytorch/clprune DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/pytorch COMPONENT development ${python_files})

@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 
 import clprune
-from clprune_trace import trace
+from clprune.tracing.trace import trace
 
 BATCH, CLASSES, SIDE, STEPS, RATE = 4, 10, 128, 3, 1e-3
 MODELS = {

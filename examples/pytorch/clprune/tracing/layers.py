@@ -1,4 +1,4 @@
-"""What all operations add layers and parameters of a program with: for clprune_trace.py, which knows the operations."""
+"""What all operations add layers and parameters of a program with: for trace.py, which knows the operations."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, fx, nn
 
-from clprune_made import Maker
-from clprune_program import FLOATS, INPUTS, Axis, Extent, Layer, Param, Places, Program
-from clprune_views import Constant, NotSupported, Order, Scores, Value, View, arranged, settled, view_of
+from clprune.tracing.made import Maker
+from clprune.tracing.program import FLOATS, INPUTS, Axis, Extent, Layer, Param, Places, Program
+from clprune.tracing.views import Constant, NotSupported, Order, Scores, Value, View, arranged, settled, view_of
 
 __all__ = ["Layers"]
 

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from clprune_functions import Once
-from clprune_inputs import Batch, Input, batch_of, split
-from clprune_library import Error, Keep
-from clprune_net import Net, _uncompiled, changes, structure_of
-from clprune_program import check_read
-from clprune_saved import is_batched, transformed
+from clprune.convert.functions import Once
+from clprune.convert.saved import is_batched, transformed
+from clprune.library import Error, Keep
+from clprune.net.changes import changes, structure_of
+from clprune.net.net import Net, uncompiled
+from clprune.tracing.inputs import Batch, Input, batch_of, split
+from clprune.tracing.program import check_read
 
 __all__ = ["NetModule"]
 
@@ -114,7 +115,7 @@ class NetModule(nn.Module):
         self._own.training = mode
         return super().train(mode)
 
-    @_uncompiled
+    @uncompiled
     def forward(self, x: Tensor, *mask: Tensor, **named: Any) -> Any:
         """In training x, and the mask if the model has one, or several inputs; in eval() whatever the model takes."""
         if not self.training or any(map(self._runs_itself, (x, *mask))):

@@ -6,7 +6,7 @@ from typing import Dict, Optional, Tuple, Type
 
 from torch import nn
 
-from clprune_modules import (
+from clprune.convert.modules import (
     ActivationKind, AvgPoolKind, BatchNormKind, ChannelNormKind, Conv1DKind, ConvKind, DropoutKind, GroupNormKind,
     LayerNormKind, LinearKind, MaxPoolKind, ReLUKind, RMSNormKind)
 

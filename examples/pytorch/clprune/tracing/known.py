@@ -1,4 +1,4 @@
-"""What modules become in a net as a whole: of PyTorch, timm and transformers. For clprune_trace.py, whose tracer is `t`."""
+"""What modules become in a net as a whole: of PyTorch, timm and transformers. For trace.py, whose tracer is `t`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Callable, Dict, List, Optional
 import torch
 from torch import nn
 
-from clprune_modules import own_class
-from clprune_program import Axis, Layer, Recurrent
-from clprune_views import Constant, NotSupported, Value
+from clprune.convert.modules import own_class
+from clprune.tracing.program import Axis, Layer, Recurrent
+from clprune.tracing.views import Constant, NotSupported, Value
 
 __all__ = ["known"]
 

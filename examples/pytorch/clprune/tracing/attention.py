@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
 
-from clprune_products import Products
-from clprune_program import Attention, Axis, Extent
-from clprune_views import (
+from clprune.tracing.products import Products
+from clprune.tracing.program import Attention, Axis, Extent
+from clprune.tracing.views import (
     Angles, Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, hides_later, swapped, theta_of)
 
 __all__ = ["Attentions"]

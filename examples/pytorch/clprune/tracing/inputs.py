@@ -10,8 +10,8 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, fx, nn
 
-from clprune_graph import unchanged
-from clprune_library import Error
+from clprune.library import Error
+from clprune.tracing.graph import unchanged
 
 __all__ = ["Batch", "Input", "batch_of", "check_inputs", "has_types", "join", "lengths_of", "lines", "model_of", "split"]
 

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clprune_layers import Layers
-from clprune_program import FLOATS, Conv, Extent, Layer, Pool, pair
-from clprune_views import Constant, NotSupported, Order, Value, matrices_of
+from clprune.tracing.layers import Layers
+from clprune.tracing.program import FLOATS, Conv, Extent, Layer, Pool, pair
+from clprune.tracing.views import Constant, NotSupported, Order, Value, matrices_of
 
 __all__ = ["Images"]
 

@@ -26,7 +26,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils import checkpoint as _checkpoint_module
 
-from clprune_library import Keep, Shape, _library
+from clprune.library import Keep, Shape, _library
 
 SMALL = 1024  # elements; `compressed` leaves smaller tensors alone
 PART = 1 << 19  # elements that are coded, or decoded and used, at a time

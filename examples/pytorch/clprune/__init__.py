@@ -14,8 +14,7 @@ the normalised value, which serves the next layer, too; ReLU, dropout and poolin
 element; other activation functions codes of their derivative. The forward pass is PyTorch's own.
 
 It calls the C library through ctypes: $CLPRUNE_LIBRARY, else the installed libclprune.so. See
-README.md for what to expect. Net, which trains whole models on any OpenCL device, is in
-clprune_net.py.
+README.md for what to expect. Net, which trains whole models on any OpenCL device, is in net/net.py.
 
 What is kept is a uint8 tensor that autograd saves like any other. So hooks of saved tensors, both
 kinds of torch.utils.checkpoint, and the release of a graph work as with PyTorch's own tensors.
@@ -36,12 +35,12 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, nn
 
-from clprune_kinds import is_registered, keeps_output, kind_of, register
-from clprune_library import Error, Keep, process_memory
-from clprune_modules import (
+from clprune.convert.kinds import is_registered, keeps_output, kind_of, register
+from clprune.convert.modules import (
     ActivationKind, Calls, Converted, ConvKind, LinearKind, NormKind, ReLUKind, converted_class, own_class,
     restore_class, some)
-from clprune_saved import MASK, compressed, plain_bytes, saved_bytes, storage_bytes
+from clprune.convert.saved import MASK, compressed, plain_bytes, saved_bytes, storage_bytes
+from clprune.library import Error, Keep, process_memory
 
 __all__ = ["Error", "Keep", "Net", "NetModule", "compressed", "convert_", "plan", "register", "report", "saved_bytes",
            "summary", "unconvert_"]
@@ -55,13 +54,13 @@ GELU = converted_class(nn.GELU, ActivationKind)
 def __getattr__(name: str) -> object:
     """Net, NetModule and plan, which are in files of their own."""
     if name == "Net":
-        from clprune_net import Net
+        from clprune.net.net import Net
         return Net
     if name == "NetModule":
-        from clprune_net_module import NetModule
+        from clprune.net.module import NetModule
         return NetModule
     if name == "plan":
-        from clprune_plan import plan
+        from clprune.net.plan import plan
         return plan
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

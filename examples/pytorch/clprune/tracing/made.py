@@ -11,8 +11,8 @@ from typing import Any, Dict, Mapping, Sequence, Tuple
 import torch
 from torch import Tensor, fx, nn
 
-from clprune_graph import hooks_of
-from clprune_views import Constant, NotSupported
+from clprune.tracing.graph import hooks_of
+from clprune.tracing.views import Constant, NotSupported
 
 __all__ = ["Made", "Maker"]
 

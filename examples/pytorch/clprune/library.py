@@ -218,11 +218,11 @@ _FUNCTIONS = {
 
 
 def _load() -> ctypes.CDLL:
-    """$CLPRUNE_LIBRARY, or the library that pip has installed with this module, or the installed one
-    of this module's version, or any that is found."""
+    """$CLPRUNE_LIBRARY, or the library that pip has installed in this package, or the installed one
+    of this package's version, or any that is found."""
     path = os.environ.get("CLPRUNE_LIBRARY")
     name = "libclprune.so.0.1"
-    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clprune_files", name)
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     try:
         return ctypes.CDLL(path or (own if os.path.exists(own) else name))
     except OSError as error:

@@ -1,5 +1,5 @@
 """From a PyTorch model to a program of layers of clprune/net.h, by torch.fx: the half of clprune.Net
-that runs nothing. trace() returns the program; clprune_net.py makes a net of it."""
+that runs nothing. trace() returns the program; net/net.py makes a net of it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from clprune_attention import Attentions
-from clprune_graph import MASKS, fails, graph_of, hooks_of, unchanged
-from clprune_images import Images
-from clprune_known import known
-from clprune_library import Error
-from clprune_moves import Moved, Moves
-from clprune_program import FLOATS, INPUTS, Axis, Extent, Failed, Layer, Param, Parts, Pool, Program, Stacked, needed
-from clprune_views import Constant, Cut, NotSupported, Order, Scores, Value, View, first_part, permuted, picked, reshaped
+from clprune.library import Error
+from clprune.tracing.attention import Attentions
+from clprune.tracing.graph import MASKS, fails, graph_of, hooks_of, unchanged
+from clprune.tracing.images import Images
+from clprune.tracing.known import known
+from clprune.tracing.moves import Moved, Moves
+from clprune.tracing.program import FLOATS, INPUTS, Axis, Extent, Failed, Layer, Param, Parts, Pool, Program, Stacked, needed
+from clprune.tracing.views import Constant, Cut, NotSupported, Order, Scores, Value, View, first_part, permuted, picked, reshaped
 
 __all__ = ["trace"]
 

@@ -1,4 +1,4 @@
-"""The graph of a model's operations by torch.fx, which runs each with an example, for clprune_trace.py."""
+"""The graph of a model's operations by torch.fx, which runs each with an example, for trace.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from clprune_library import Error
+from clprune.library import Error
 
 __all__ = ["MASKS", "fails", "graph_of", "hooks_of", "unchanged"]
 

@@ -9,9 +9,9 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from clprune_library import Error
-from clprune_made import Made
-from clprune_views import Bias, Value, View
+from clprune.library import Error
+from clprune.tracing.made import Made
+from clprune.tracing.views import Bias, Value, View
 
 __all__ = ["Attention", "Axis", "Conv", "Extent", "FLOATS", "INPUTS", "Failed", "Layer", "Param", "Parts", "Places", "Pool",
            "Product", "Program", "Stacked", "check_read", "needed", "pair"]

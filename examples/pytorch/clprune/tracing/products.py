@@ -8,9 +8,9 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import torch
 
-from clprune_layers import Layers
-from clprune_program import Extent, Layer, Product
-from clprune_views import Constant, NotSupported, Order, Scores, Value, View, check_applied, swapped
+from clprune.tracing.layers import Layers
+from clprune.tracing.program import Extent, Layer, Product
+from clprune.tracing.views import Constant, NotSupported, Order, Scores, Value, View, check_applied, swapped
 
 __all__ = ["Products"]
 

@@ -9,9 +9,11 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 from torch import nn
 
-from clprune_inputs import Input, batch_of
-from clprune_library import Keep, _library, _number
-from clprune_net import _FUNCTIONS_OF_NETS, CATEGORIES, PRECISIONS, Net, _dry_run, _Options, _settings_of, traced
+from clprune.library import Keep, _library, _number
+from clprune.net.net import Net, traced
+from clprune.net.run import CATEGORIES, PRECISIONS, dry_run, settings_of
+from clprune.net.structures import FUNCTIONS_OF_NETS, _Options
+from clprune.tracing.inputs import Input, batch_of
 
 __all__ = ["Plan", "plan"]
 
@@ -57,13 +59,13 @@ def plan(model: nn.Module, example: Input, ways: Sequence[Tuple[Union[str, Keep]
     if wrong:
         raise TypeError(f"plan() takes no {', '.join(sorted(wrong))}")
     how = {**usual, **how}
-    _library().declare(_FUNCTIONS_OF_NETS)
+    _library().declare(FUNCTIONS_OF_NETS)
     program, rows = traced(model, example)[1], []
     batch = batch_of(example).inputs[0].shape[0] if batch is None else batch
     options = _Options(precision=_number(PRECISIONS, "precision", how["precision"]) if how["precision"] else 0)
     for keep, extra_work in ways:
-        settings = _settings_of(batch, {**how, "keep": keep, "extra_work": extra_work})
-        with _dry_run(program, settings, {}, None, options) as run:
+        settings = settings_of(batch, {**how, "keep": keep, "extra_work": extra_work})
+        with dry_run(program, settings, {}, None, options) as run:
             planned = c_void_p()
             run.call("plan_create", run.context, byref(planned))
             try:

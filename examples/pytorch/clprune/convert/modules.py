@@ -17,13 +17,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from clprune_functions import (
+from clprune.convert.functions import (
     ActivationFunction, AgainFunction, AvgPoolFunction, ConvFunction, DropoutFunction,
     LinearFunction, MaxPoolFunction, NormFunction, ReLUFunction, autocast_dtype, cast)
-from clprune_library import Error, Keep
-from clprune_saved import (
+from clprune.convert.saved import (
     ALIKE, Affine, Kept, Layout, Masked, Part, Raw, Source, beneath_views, in_checkpoint,
     in_compressed, keep_flat, keep_rows, layout_of, seed_of, sources, transformed)
+from clprune.library import Error, Keep
 
 
 def not_compiled(function: Callable) -> Callable:

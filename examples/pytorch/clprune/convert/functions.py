@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clprune_library import Error
-from clprune_saved import (
+from clprune.convert.saved import (
     MASK, Layout, Part, Source, in_memory_order, is_batched, keep_flat, layout_of)
+from clprune.library import Error
 
 
 class _Place(torch.autograd.Function):

@@ -10,9 +10,9 @@ from typing import Any, Callable, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, fx
 
-from clprune_products import HIDDEN, Products
-from clprune_program import FLOATS, Axis, Extent, Layer, Places, Pool
-from clprune_views import Constant, NotSupported, Order, Scores, Value, View, check_applied, reshaped
+from clprune.tracing.products import HIDDEN, Products
+from clprune.tracing.program import FLOATS, Axis, Extent, Layer, Places, Pool
+from clprune.tracing.views import Constant, NotSupported, Order, Scores, Value, View, check_applied, reshaped
 
 __all__ = ["Moved", "Moves"]
 
