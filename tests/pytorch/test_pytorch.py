@@ -27,7 +27,7 @@ from pytorch_case import EXAMPLE, Case, error, loss_of
 import clprune
 import clprune.library as clprune_library
 import clprune.net.structures as net_structures
-import clprune.convert.saved as clprune_saved
+from clprune.convert.sources import sources
 
 
 def mlp(*sizes, activation=nn.ReLU):
@@ -371,7 +371,7 @@ class Bytes(Case):
         del y
         gc.collect()
         self.assertEqual([blob() for blob in kept], [None] * 3)
-        self.assertEqual([None for known in clprune_saved.sources._of.values()
+        self.assertEqual([None for known in sources._of.values()
                           if not known[0].expired()], [])
 
     def test_layers_of_one_input_share_what_is_kept(self):

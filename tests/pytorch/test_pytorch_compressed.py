@@ -17,7 +17,7 @@ from pytorch_case import Case, error
 
 import clprune
 import clprune.library as clprune_library
-import clprune.convert.saved as clprune_saved
+from clprune.convert.layout import storage_of
 
 
 class Attention(nn.Module):
@@ -347,7 +347,7 @@ class Memory(Case):
 
         def spy(library, *arguments):
             blob = store(library, *arguments)
-            blobs.append(StorageWeakRef(clprune_saved._storage(blob)))
+            blobs.append(StorageWeakRef(storage_of(blob)))
             return blob
 
         clprune_library._Library.store = spy

@@ -20,7 +20,7 @@ from pytorch_case import loss_of
 import clprune
 import clprune.convert.kinds as clprune_kinds
 import clprune.convert.modules as clprune_modules
-import clprune.convert.saved as clprune_saved
+from clprune.convert.sources import TOP_HOOKS
 
 
 def run(model, x, seed=3):
@@ -160,7 +160,7 @@ class Kinds(Case):
                 # PyTorch's own sums of bf16 gradients may be less exact: with its bits where equal
                 self.assertLess(float((got[1][0] - exact[1][0]).norm() / exact[1][0].norm()), 2e-2)
 
-    @unittest.skipUnless(clprune_saved._TOP, "PyTorch before 2.1 does not tell of checkpoints")
+    @unittest.skipUnless(TOP_HOOKS, "PyTorch before 2.1 does not tell of checkpoints")
     def test_a_conv_after_relu_of_a_norm_keeps_nothing_of_its_own(self):
         for norm in nn.BatchNorm2d(16), nn.GroupNorm(4, 16):
             model = nn.Sequential(nn.Conv2d(8, 16, 1), norm, nn.ReLU(), nn.Conv2d(16, 8, 1))
@@ -190,7 +190,7 @@ class Kinds(Case):
                 for got, want in zip(run(converted, x), run(module, x)):
                     self.assert_same(got, want)
 
-    @unittest.skipUnless(clprune_saved._TOP, "PyTorch before 2.1 does not tell of checkpoints")
+    @unittest.skipUnless(TOP_HOOKS, "PyTorch before 2.1 does not tell of checkpoints")
     def test_a_linear_layer_after_a_norm_keeps_nothing_of_its_own(self):
         model = clprune.convert_(nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 64)))
         x = torch.randn(4, 100, 64, requires_grad=True)

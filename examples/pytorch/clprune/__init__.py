@@ -35,11 +35,13 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, nn
 
+from clprune.convert.compressed import compressed, plain_bytes, saved_bytes
 from clprune.convert.kinds import is_registered, keeps_output, kind_of, register
+from clprune.convert.layout import storage_bytes
 from clprune.convert.modules import (
     ActivationKind, Calls, Converted, ConvKind, LinearKind, NormKind, ReLUKind, converted_class, own_class,
     restore_class, some)
-from clprune.convert.saved import MASK, compressed, plain_bytes, saved_bytes, storage_bytes
+from clprune.convert.sources import MASK
 from clprune.library import Error, Keep, process_memory
 
 __all__ = ["Error", "Keep", "Net", "NetModule", "compressed", "convert_", "plan", "register", "report", "saved_bytes",

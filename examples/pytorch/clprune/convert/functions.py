@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clprune.convert.saved import (
-    MASK, Layout, Part, Source, in_memory_order, is_batched, keep_flat, layout_of)
+from clprune.convert.layout import Layout, Part, in_memory_order, layout_of
+from clprune.convert.sources import MASK, Source, is_batched, keep_flat
 from clprune.library import Error
 
 

@@ -20,9 +20,9 @@ from torch.autograd import forward_ad
 from clprune.convert.functions import (
     ActivationFunction, AgainFunction, AvgPoolFunction, ConvFunction, DropoutFunction,
     LinearFunction, MaxPoolFunction, NormFunction, ReLUFunction, autocast_dtype, cast)
-from clprune.convert.saved import (
-    ALIKE, Affine, Kept, Layout, Masked, Part, Raw, Source, beneath_views, in_checkpoint,
-    in_compressed, keep_flat, keep_rows, layout_of, seed_of, sources, transformed)
+from clprune.convert.compressed import beneath_views, in_compressed, transformed
+from clprune.convert.layout import Layout, Part, layout_of, seed_of
+from clprune.convert.sources import ALIKE, Affine, Kept, Masked, Raw, Source, in_checkpoint, keep_flat, keep_rows, sources
 from clprune.library import Error, Keep
 
 

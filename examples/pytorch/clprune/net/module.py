@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from clprune.convert.compressed import transformed
 from clprune.convert.functions import Once
-from clprune.convert.saved import is_batched, transformed
+from clprune.convert.sources import is_batched
 from clprune.library import Error, Keep
 from clprune.net.changes import changes, structure_of
 from clprune.net.net import Net, uncompiled
