@@ -19,7 +19,6 @@ from clprune.convert.layout import Layout, layout_of, storage_bytes, version_of
 from clprune.convert.sources import ALIKE, MASK, Source, keep_flat, sources
 from clprune.library import Keep
 
-
 SMALL = 1024  # elements; `compressed` leaves smaller tensors alone
 
 

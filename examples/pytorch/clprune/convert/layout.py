@@ -12,7 +12,6 @@ from torch import Tensor
 
 from clprune.library import Shape
 
-
 PART = 1 << 19  # elements that are coded, or decoded and used, at a time
 
 

@@ -21,7 +21,6 @@ from torch.utils import checkpoint as _checkpoint_module
 from clprune.convert.layout import Layout, Part, Place, axes_of, flat_shape, in_memory_order, layout_of, seed_of, storage_of, version_of
 from clprune.library import Keep, Shape, _library
 
-
 MASK = Keep(form="mask")
 
 

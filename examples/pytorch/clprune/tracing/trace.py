@@ -503,5 +503,3 @@ def _program_of(model: nn.Module, traced: fx.GraphModule, example: Sequence[Tens
             raise Error(f"the model cannot be converted:\n    {layer.name}: {layer.function} is supported in "
                         f"{_IN_OTHERS[layer.function]}")
     return program
-
-
