@@ -396,7 +396,7 @@ mutant test_attention attention.c 'desc->causal ? desc->past : desc->keys' 'desc
 mutant test_attention_bias attention_backward_bias.cl 'key + count > last + 1' 'false'
 mutant test_affine affine.cl 'dx_beta != 0 ?' 'true ?'
 mutant test_bias column_sum.cl 'if (beta != 0)' 'if (true)'
-mutant test_affine sums.c 'second != NULL ? *second : sum' 'sum'
+mutant test_affine sums.c 'second != NULL ? *second : clprune__untouched(sum)' 'sum'
 mutant test_attention attention_backward_whole.cl 'j > past + first' 'j > first + 2 * past'
 mutant test_attention attention_backward_keys_mma.cl 'own_row - past - of_lane' 'own_row - of_lane'
 mutant test_attention attention.clh 'min(min((uint)(last), queries) + past, some)' '(min((uint)(last), queries) + past)'

@@ -104,7 +104,7 @@ find_circle() {
 # check_modules: Python modules of examples/pytorch whose imports, also those inside of functions, lead back to themselves.
 check_modules() {
     (cd examples/pytorch && grep -rEo --include='*.py' '^ *from clprune[a-z_.]* import|^import clprune[a-z_.]*' clprune) |
-        sed -n 's/\.py:.*\(clprune[a-z_.]*\).*/ \1/; s/\/__init__ / /; s/\//./gp' | sort -u >"$folder/edges"
+        sed -n 's/\.py:.*\(clprune[a-z_.]*\).*/ \1/; s/\/__init__ / /; s/\//./g; p' | sort -u >"$folder/edges"
     find_circle "imports of Python modules"
 }
 

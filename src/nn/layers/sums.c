@@ -38,7 +38,7 @@ static clprune_status finish(clprune_context *context, float beta, size_t groups
     ARG_ULONGS(&launch, groups, step, sum.cols);
     clprune__arg_float(&launch, beta);
     clprune__arg_mat(&launch, partial);
-    clprune__arg_mat(&launch, second != NULL ? *second : sum);
+    clprune__arg_mat(&launch, second != NULL ? *second : clprune__untouched(sum));
     clprune__arg_mat(&launch, sum);
     return clprune__launch_enqueue(&launch, 2, global, locals, event);
 }

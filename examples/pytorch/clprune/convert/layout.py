@@ -131,7 +131,7 @@ def storage_of(x: Tensor) -> Any:
     """The storage of a tensor."""
     if hasattr(x, "untyped_storage"):
         return x.untyped_storage()
-    return x.storage()._storage if hasattr(x.storage(), "storage_of") else x.storage()  # before 2.0
+    return x.storage()._storage if hasattr(x.storage(), "_storage") else x.storage()  # before 2.0
 
 
 def version_of(x: Tensor) -> int:

@@ -161,7 +161,7 @@ class Program:
     output: Optional[Value] = None
     key: Optional[str] = None  # that the output has in the model's, a dict
     inputs: List[Tuple[int, ...]] = dataclasses.field(default_factory=list)  # shapes of samples of several
-    outputs: Any = None  # the same of several outputs (clprune_inputs.join)
+    outputs: Any = None  # the same of several outputs (inputs.join)
     lengths: bool = False  # the last input is the mask of samples' lengths
     token_types: bool = False  # a model of transformers with a table of them
     read: Dict[str, Tensor] = dataclasses.field(default_factory=dict)  # buffers of its state that layers have as numbers
