@@ -3,7 +3,7 @@
  *
  *     forward    y(n, i, j) = b + sum over a, b of w[a, b] * x(n, i * stride_y + a * reach_y - pad_y, j * STRIDE
  *                + b * REACH - PAD)
- *     input      dx(n, p, q) = sum of w[a, b] * dy(n, i, j) over the taps that reach (p, q), + beta * dx if beta is not 0
+ *     input      dx(n, p, q) = sum of w[a, b] * dy(n, i, j) over the taps that reach (p, q)   (+ beta * dx unless beta is 0)
  *
  * Local memory: the weights of the chunk, tap by tap. PIXELS: of input a multiple of STRIDE. BIAS: 0 or 1. Forward x
  * is a source of narrow.clh. */

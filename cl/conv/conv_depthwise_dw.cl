@@ -1,7 +1,7 @@
 /* The gradient of a depthwise convolution's weights; images, lines and groups: conv_depthwise.clh.
  *
  *     weights    partial[s * TAPS + a * TAPS_X + b][c] = sum of dy(n, i, j) * x(under the tap) over the lines of split s
- *     finish     dw[c][t] = sum over s of partial[s * TAPS + t][c] + beta * dw if that is not 0
+ *     finish     dw[c][t] = sum over s of partial[s * TAPS + t][c]   (+ beta * dw unless beta is 0)
  *
  * Weights need one slice. */
 #include "conv/conv_depthwise.clh"

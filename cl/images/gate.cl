@@ -1,7 +1,7 @@
 /* Gates: y = x * g, with a row of g for each sample.
  *
  *     forward    y[r][c] = x[r][c] * g[n][c],  n = r / sample_rows
- *     backward   with GIVE_DX  dx[r][c] = dy[r][c] * g[n][c], if dx_beta is not 0 + dx_beta * dx[r][c]
+ *     backward   with GIVE_DX  dx[r][c] = dy[r][c] * g[n][c]   (+ dx_beta * dx[r][c] unless dx_beta is 0)
  *                with SUMS = 1 partial[ROW_SLICES * n + slice][c] = sum of dy * x over a slice's rows
  *
  * The forward pass is row-wise, see rowwise.clh. Backward a work-group takes a sample: its rows are those of a group in
@@ -12,10 +12,6 @@
 #ifndef GIVE_DX
 #define GIVE_DX 0
 #endif
-
-/* dx[r][c] = gradient + dx_beta * dx[r][c] */
-#define PUT_DX(gradient)                                                                           \
-    PUT(dx_beta != 0 ? fma((vec)(dx_beta), GET(dx, r, c), gradient) : (gradient), dx, r, c)
 
 KERNEL_OF(LOCAL) gate_forward(ROWWISE_SIZES, const ulong sample_rows, MAT_IN(x), MAT_IN(g), MAT_OUT(y))
 {
@@ -41,7 +37,7 @@ KERNEL_OF(LOCAL) gate_backward(LANE_SIZES, const float dx_beta, MAT_IN(x), MAT_I
                 if (SUMS)
                     sum = fma(d, GET(x, r, c), sum);
                 if (GIVE_DX)
-                    PUT_DX(d * gate);
+                    PUT_ADDED(d * gate, dx_beta, dx, r, c);
             }
             if (SUMS)
                 PUT(sum, partial, own, c);
@@ -57,6 +53,6 @@ KERNEL_OF(LOCAL) gate_rows_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x
             if (SUMS)
                 PUT(d * GET(x, r, c), partial, r, c);
             if (GIVE_DX)
-                PUT_DX(d * GET(g, r, c));
+                PUT_ADDED(d * GET(g, r, c), dx_beta, dx, r, c);
         }
 }

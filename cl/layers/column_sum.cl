@@ -5,7 +5,7 @@
  * Row-wise, see rowwise.clh; x is a source of narrow.clh.
  *
  *     column_sum_final     sum[c] = sum over g < groups of partial[g * step][c]
- *                                   (+ beta * sum[c] if that is not 0)
+ *                                   (+ beta * sum[c] unless beta is 0)
  *
  * Groups with id 1 along the second axis do the same for `second` and partial[g * step + 1]. A
  * group takes LANES vectors of columns. Work-item i adds, for lane i mod LANES, the partial sums

@@ -1,7 +1,7 @@
 /* Softmax of each row.
  *
  *     forward     y[r][c] = exp(x[r][c] - most) / sum over c of exp(x[r][c] - most),  most = max of row r of x
- *     backward    dx[r][c] = y[r][c] * (dy[r][c] - sum over c of dy[r][c] * y[r][c])   (+ dx_beta * dx[r][c] if that is not 0)
+ *     backward    dx[r][c] = y[r][c] * (dy[r][c] - sum over c of dy[r][c] * y[r][c])   (+ dx_beta * dx[r][c] unless dx_beta is 0)
  *
  * Row-wise, see rowwise.clh: a team of TEAM work-items shares a row. y may be x; dx may be dy: a work-item reads and
  * then writes its own elements. Local memory: LOCAL floats. */
@@ -46,7 +46,7 @@ KERNEL_OF(LOCAL) softmax_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(y),
         const float slope = team_sum(part, SUM(along));
         FOR_TEAM_VECTORS(r, c) {
             const vec gradient = GET(y, r, c) * (GET(dy, r, c) - slope);
-            PUT(dx_beta != 0 ? fma((vec)(dx_beta), GET(dx, r, c), gradient) : gradient, dx, r, c);
+            PUT_ADDED(gradient, dx_beta, dx, r, c);
         }
     }
 }

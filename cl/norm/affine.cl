@@ -1,7 +1,7 @@
 /* Affine, per feature c: y = alpha * x + beta, and its gradients.
  *
  *     forward    y[r][c]  = alpha[c] * x[r][c] + beta[c]
- *     backward   dx[r][c] = alpha[c] * dy[r][c] (+ dx_beta * dx[r][c] if that is not 0)
+ *     backward   dx[r][c] = alpha[c] * dy[r][c] (+ dx_beta * dx[r][c] unless dx_beta is 0)
  *                sum 0 of the columns: x[r][c] * dy[r][c];  sum 1: dy[r][c]
  *
  * Row-wise, see rowwise.clh; x is a source, y a result of narrow.clh. y may be x; dx may be dy, if dx_beta is 0. No local memory.

@@ -5,7 +5,7 @@
  *                                                                   the sum of dz * (x - mean) * inv
  *     dw[o][t]   = gamma[o] inv[o] (dw[o][t] - share dz_sum[o] patch_sum[t]
  *                      - share scaled[o] inv[o] (x_product[o][t] - mean[o] patch_sum[t]))
- *     dgamma[o]  = scaled[o]; if beta is not 0 + beta * dgamma[o]
+ *     dgamma[o]  = scaled[o]   (+ beta * dgamma[o] unless beta is 0)
  *
  * share = 1 / the number of rows of x. Row-wise with teams, see rowwise.clh; local memory: LOCAL floats. */
 #include "prelude/rowwise.clh"

@@ -159,10 +159,8 @@ KERNEL_OF(LOCAL) group_norm_backward(LANE_SIZES, const ulong width, const float 
             FOR_SLICE_ROWS(r) {
                 const vec d = GET(dy, r, c), g = AFFINE ? GET(gamma, 0, c) * d : d;
                 const vec xhat = normalised(GET(x, r, c), mean, inv);
-                vec own = inv * fma(-xhat, slope, g - offset);
-                if (dx_beta != 0)
-                    own = fma((vec)(dx_beta), GET(dx, r, c), own);
-                PUT(own, dx, r, c);
+                const vec gradient = inv * fma(-xhat, slope, g - offset);
+                PUT_ADDED(gradient, dx_beta, dx, r, c);
             }
         }
 }

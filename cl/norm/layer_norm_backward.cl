@@ -1,6 +1,6 @@
 /* The backward pass of layer normalisation, y = gamma * xhat + beta, xhat = (x - mean) * inv.
  *
- *     dx[r][c] = inv[r] * (g - mean of g - xhat * mean of g * xhat)   (+ dx_beta * dx[r][c] if that is not 0)
+ *     dx[r][c] = inv[r] * (g - mean of g - xhat * mean of g * xhat)   (+ dx_beta * dx[r][c] unless dx_beta is 0)
  *                with g = gamma[c] * dy[r][c], or dy[r][c] without AFFINE; means over row r
  *     sum 0 of the columns: dy[r][c] * xhat;  sum 1: dy[r][c]
  *
@@ -54,7 +54,7 @@ KERNEL_OF(LOCAL) layer_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_SOU
                     const vec g = AFFINE ? scale * d : d;
                     const vec rest = fma(-xhat, (vec)(slopes[r - top]), g - offsets[r - top]);
                     const vec gradient = inv * rest;
-                    PUT(dx_beta != 0 ? fma((vec)(dx_beta), GET(dx, r, c), gradient) : gradient, dx, r, c);
+                    PUT_ADDED(gradient, dx_beta, dx, r, c);
                 }
             }
             KEEP_SUM(dgamma, 0, c);

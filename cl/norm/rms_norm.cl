@@ -3,7 +3,7 @@
  *     forward    inv[r] = 1 / sqrt(mean of x[r]^2 + eps), kept with KEEP
  *     apply      inv is read
  *     both       y[r][c] = gamma[c] * (x[r][c] * inv[r]); without AFFINE x[r][c] * inv[r]
- *     backward   dx[r][c] = inv[r] * (g - xhat * mean of g * xhat)   (+ dx_beta * dx[r][c] if that is not 0)
+ *     backward   dx[r][c] = inv[r] * (g - xhat * mean of g * xhat)   (+ dx_beta * dx[r][c] unless dx_beta is 0)
  *                with xhat = x[r][c] * inv[r], g = gamma[c] * dy[r][c], or dy[r][c] without AFFINE; mean over
  *                row r; without GIVE_DX dx is not touched
  *                sum 0 of the columns, with SUMS = 1: dy[r][c] * xhat
@@ -86,7 +86,7 @@ KERNEL_OF(LOCAL) rms_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_SOURC
                 if (GIVE_DX) {
                     const vec rest = fma(-xhat, (vec)(slopes[r - top]), SCALED(d, c));
                     const vec gradient = scale * rest;
-                    PUT(dx_beta != 0 ? fma((vec)(dx_beta), GET(dx, r, c), gradient) : gradient, dx, r, c);
+                    PUT_ADDED(gradient, dx_beta, dx, r, c);
                 }
             }
             KEEP_SUM(dgamma, 0, c);

@@ -25,9 +25,9 @@ from torch.utils.checkpoint import checkpoint
 from pytorch_case import EXAMPLE, Case, error, loss_of
 
 import clprune
+from clprune.convert.sources import sources
 import clprune.library as clprune_library
 import clprune.net.structures as net_structures
-from clprune.convert.sources import sources
 
 
 def mlp(*sizes, activation=nn.ReLU):

@@ -16,8 +16,8 @@ from torch.utils.checkpoint import checkpoint
 from pytorch_case import Case, error
 
 import clprune
-import clprune.library as clprune_library
 from clprune.convert.layout import storage_of
+import clprune.library as clprune_library
 
 
 class Attention(nn.Module):

@@ -13,7 +13,7 @@ converted one keeps codes of 4 bits, rounded so that the expected dw is the dens
 the normalised value, which serves the next layer, too; ReLU, dropout and pooling a bit or a byte an
 element; other activation functions codes of their derivative. The forward pass is PyTorch's own.
 
-It calls the C library through ctypes: $CLPRUNE_LIBRARY, else the installed libclprune.so. See
+It calls the C library through ctypes: $CLPRUNE_LIBRARY, else the one in this package, else the installed libclprune.so. See
 README.md for what to expect. Net, which trains whole models on any OpenCL device, is in net/net.py.
 
 What is kept is a uint8 tensor that autograd saves like any other. So hooks of saved tensors, both

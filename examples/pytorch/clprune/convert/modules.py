@@ -17,10 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from clprune.convert.compressed import beneath_views, in_compressed, transformed
 from clprune.convert.functions import (
     ActivationFunction, AgainFunction, AvgPoolFunction, ConvFunction, DropoutFunction,
     LinearFunction, MaxPoolFunction, NormFunction, ReLUFunction, autocast_dtype, cast)
-from clprune.convert.compressed import beneath_views, in_compressed, transformed
 from clprune.convert.layout import Layout, Part, layout_of, seed_of
 from clprune.convert.sources import ALIKE, Affine, Kept, Masked, Raw, Source, in_checkpoint, keep_flat, keep_rows, sources
 from clprune.library import Error, Keep

@@ -30,8 +30,8 @@ from torch import Tensor, nn
 from clprune.library import Error, Keep, _Mat, _number, giving_back, process_memory
 from clprune.net.changes import changes, names_of, structure_of
 from clprune.net.losses import LOSSES, OF_CLASSES, WITH_TARGETS, from_stored, to_stored
-from clprune.net.run import CATEGORIES, PRECISIONS, Source, first_rows, open_run, optimizers, settings_of
-from clprune.net.shared import Shared, version_of
+from clprune.net.run import CATEGORIES, PRECISIONS, NetInput, first_rows, open_run, optimizers, settings_of
+from clprune.net.shared import Shared, write_count
 from clprune.net.structures import _Write
 from clprune.tracing.graph import hooks_of, unchanged
 from clprune.tracing.inputs import Batch, Input, batch_of, check_inputs, has_types, lengths_of, lines, model_of, split
@@ -297,7 +297,7 @@ class Net:
             rows = F.pad(dy.detach().movedim(1 + out.axes.index("T"), -1), (0, self._short)).movedim(-1, 1)
             self._check_padding("gradients", rows != 0, "are to be 0")
             dy = rows.movedim(1, 1 + out.axes.index("T"))
-        if any(source.taken is not None and version_of(source.taken[1]) != source.taken[2] for source in run.inputs):
+        if any(source.taken is not None and write_count(source.taken[1]) != source.taken[2] for source in run.inputs):
             raise Error("backward: the input was changed in place since forward; the net reads it again")
         self._current = None
         self._write_mat(run.output(batch), to_stored(dy, out))
@@ -305,7 +305,7 @@ class Net:
         self.input_grads = [self._input_grad(source, batch) for source in run.inputs]
         run.end()
 
-    def _input_grad(self, source: Source, batch: int) -> Optional[Tensor]:
+    def _input_grad(self, source: NetInput, batch: int) -> Optional[Tensor]:
         if source.grad is None:
             return None
         grad = self._read_mat(source.given(batch).rows_grad)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from clprune.library import VALUES, Error, Keep, _Keep, _library, _Mat, _number
 from clprune.net.losses import LOSSES, OF_CLASSES, WITH_TARGETS, row_of
-from clprune.net.shared import ALIGN, version_of
+from clprune.net.shared import ALIGN, write_count
 from clprune.net.structures import (
     FUNCTIONS_OF_NETS, _Data, _Desc, _Given, _Handle, _NetKeep, _Optimizer, _OptimizerInfo, _Options, _ParamOf, _Ready,
     _Rule, _Weight, to_c)
@@ -50,7 +50,7 @@ def optimizers() -> Dict[str, "_OptimizerInfo"]:
     return found
 
 
-class Source:
+class NetInput:
     """An input of a net: its room in the net, or the caller's memory of a pass, its tensor and version."""
 
     def __init__(self, layer: Layer) -> None:
@@ -95,7 +95,7 @@ class Run:
         self.net, self.optimizer = c_void_p(), c_void_p()
         # on CPUs inputs of floats are the caller's
         self.in_place = not planned and bool(_library().call("context_device_info", context).type & 2)
-        self.inputs = [Source(layer) for layer in program.layers if layer.function in INPUTS]
+        self.inputs = [NetInput(layer) for layer in program.layers if layer.function in INPUTS]
         self.weights: Dict[str, Tuple[_Mat, Tensor]] = {}  # of the loss, by fields of the data, with their values
         self.process, self.closed = os.getpid(), False
         try:
@@ -236,7 +236,7 @@ class Run:
             mats[states[i].name.decode()] = _copy(states[i].mat)
         return [(param, mats[param.ours]) for param in (*program.params, *program.states)]
 
-    def take(self, source: Source, x: Tensor) -> None:
+    def take(self, source: NetInput, x: Tensor) -> None:
         """Makes x the input of the next pass, which reads its memory until `give_back`, or a copy's if that is
         not of float32, aligned, and in order: of images channels first or last."""
         x = x.detach().to("cpu", torch.float32)
@@ -247,7 +247,7 @@ class Run:
         else:
             x = x.contiguous()
         x = x.clone() if x.data_ptr() % ALIGN else x
-        source.taken = _Mat(), x, version_of(x)
+        source.taken = _Mat(), x, write_count(x)
         self.call("mat_wrap", self.context, x.data_ptr(), *shape, shape[1], 1, byref(source.taken[0]))
 
     def end(self) -> None:

@@ -14,7 +14,7 @@ from clprune.tracing.program import Param, Program
 ALIGN = 64  # CLPRUNE_WRAP_ALIGN
 
 
-def version_of(tensor: Tensor) -> int:
+def write_count(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
@@ -58,7 +58,7 @@ class Shared:
                                    or param.to_net(tensor.detach()).stride() != memory.stride()):
             raise Error(f"{name} has other memory than when the Net was made; with shares=True expected new "
                         "values in it, as by copy_ or load_state_dict, or a new Net")
-        return tensor if memory is None and version_of(tensor) != self.versions[name] else None
+        return tensor if memory is None and write_count(tensor) != self.versions[name] else None
 
     def check(self) -> None:
         """Fails if the model has another tensor under a name."""
@@ -80,7 +80,7 @@ class Shared:
             return
         with torch.no_grad():
             tensor.copy_(read())
-        self.versions[param.theirs] = version_of(tensor)
+        self.versions[param.theirs] = write_count(tensor)
 
     def count(self, counters: Sequence[str]) -> None:
         """Of a forward pass in training: num_batches_tracked."""

@@ -13,6 +13,8 @@ from clprune.tracing.views import Constant, Cut, NotSupported, Order, Scores, Va
 
 
 class Arithmetic(Moves):
+    """Arithmetic, as a part of the tracer."""
+
     def relu(self, x: Value, inplace: bool = False) -> Value:
         return self._elementwise("relu", x)
 
@@ -270,15 +272,6 @@ class Arithmetic(Moves):
             weight = self._push("slice", (layer,), Axis.ROWS, i, 1)
             found.append(dataclasses.replace(part, layer=self._push("gate", (part.layer, weight))))
         return Stacked(found, x.dim)
-
-    def _of_features(self, b: Constant, x: Value) -> Constant:
-        """With a value for each feature; of one for all, one each."""
-        if b.value.numel() == 1 and x.sizes["C"] > 1:
-            steps = (("reshape", (1,)), ("expand", (x.sizes["C"],)))
-            shape = [x.sizes["C"] if group == "C" else 1 for group in x.axes]
-            return dataclasses.replace(b, value=b.value.reshape(1).expand(x.sizes["C"]).reshape(shape), then=(*b.then, *steps))
-        self._per_feature(b, x)
-        return b
 
     def _gate(self, x: Value, g: Value) -> Value:
         """A product of two tensors; or the features of each sample times numbers of its own, which have one row."""

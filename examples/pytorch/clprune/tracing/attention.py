@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import operator
-from typing import Any, Container, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Optional, Sequence, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -155,52 +154,6 @@ class Attentions(Products):
         if names:
             raise NotSupported(f"rotary positions by angles that are computed from a parameter, {names[0]}")
         self._read(*tables)
-
-    def _computed(self, n: fx.Node, given: Dict[str, Tensor], done: Dict[fx.Node, Any]) -> Any:
-        """What a node without values of the net computes, with other parameters; `done`: those that are known."""
-        if n in done:
-            return done[n]
-        if n.op == "placeholder" or str(n.target).endswith("_") or n.target is operator.setitem:
-            raise NotSupported("a constant that depends on the input, or is changed in place")
-        if n.op == "get_attr":
-            if n in self.noted and getattr(self.noted[n], "node", None) is not n:
-                raise NotSupported("a constant that is computed from a tensor that is changed in place")
-            done[n] = given.get(str(n.target), self.fetch_attr(str(n.target)))
-            return done[n]
-        if not isinstance(self.noted.get(n), Constant):
-            if n not in self.plain:
-                raise NotSupported("a constant that depends on the input")
-            return self.plain[n]
-        args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda i: self._computed(i, given, done))
-        if n.op == "call_method":
-            done[n] = getattr(args[0], str(n.target))(*args[1:], **kwargs)
-        elif n.op == "call_function":
-            done[n] = n.target(*args, **kwargs)
-        else:
-            module = self.fetch_attr(str(n.target))
-            weights = {name: given.get(f"{n.target}.{name}", p) for name, p in module.named_parameters()}
-            done[n] = torch.func.functional_call(module, weights, args, kwargs)
-        return done[n]
-
-    def _parameters_of(self, constant: Constant, among: Optional[Container[str]] = None) -> List[str]:
-        """The model's parameters of which it is computed, or what else there is `among` its tensors."""
-        among = self.named if among is None else among
-        found: Dict[str, None] = {}
-        left = [constant.node] if constant.node is not None else []
-        seen = set(left)
-        while left:
-            i = left.pop()
-            if i.op == "get_attr" and str(i.target) in among:
-                found[str(i.target)] = None
-            if i.op == "call_module":
-                module = self.fetch_attr(str(i.target))
-                found.update({f"{i.target}.{name}": None for name, _ in module.named_parameters()})
-                found.update({f"{i.target}.{name}": None for name, _ in module.named_buffers() if f"{i.target}.{name}" in among})
-            inputs = [(j, self.noted[j].node) for j in i.all_input_nodes if isinstance(self.noted.get(j), Constant)]
-            more = {j for pair in inputs for j in pair if j is not None} - seen  # with what was written into them
-            seen |= more
-            left.extend(more)
-        return list(found)
 
     def _bias(self, constants: Sequence[Constant], heads: int, rows: int, windows: int
               ) -> Tuple[Bias, Optional[Constant], bool]:

@@ -14,6 +14,8 @@ from clprune.tracing.views import Constant, Cut, NotSupported, Scores, Value, Vi
 
 
 class Shapes(Moves):
+    """Dimensions, as a part of the tracer."""
+
     def _view(self, x: Any) -> View:
         return super()._view(self._unstacked(x))
 

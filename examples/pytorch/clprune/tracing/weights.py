@@ -13,6 +13,8 @@ from clprune.tracing.views import Constant, NotSupported, Order, Value, View
 
 
 class Weights(Moves):
+    """Layers with weights, as a part of the tracer."""
+
     def scaled_more(self, x: Any, weight: Constant) -> Union[Value, View]:
         """x * (1 + weight)"""
         if isinstance(x, View) and len(x.left) == 2 and x.groups[-1] == x.left[1]:  # of each head, as a row
