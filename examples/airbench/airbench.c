@@ -162,8 +162,6 @@ static const char *settle(trainer_sizes *sizes)
     return net_model_check_classes(sizes);
 }
 
-static const net_model_parts parts = {settle, build, draw, NULL, fit};
-
 extern const trainer_model airbench_model;
 const trainer_model airbench_model = {
     .program = "airbench-train",
@@ -173,7 +171,9 @@ const trainer_model airbench_model = {
         "cells of pixels, as codes, or in part: the rest is recomputed.\n",
     .archs = names,
     .arch = 1, /* airbench_tiny */
-    .net = &parts,
     .centre = CLPRUNE_CENTRE_SAMPLE,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
+    .fit = fit,
 };

@@ -119,8 +119,6 @@ static const char *settle(trainer_sizes *sizes)
     return NULL;
 }
 
-const net_model_parts bert_parts = {settle, build, draw, in_files};
-
 static const trainer_extra extras[] = {
     {"context", "context", 1, 512, "tokens of a sentence, at most; default 64"},
     {"classes", "classes", 2, 1000, "number of labels; default 2"}};
@@ -139,10 +137,12 @@ const trainer_model bert_model = {
     .arch = 0, /* bert_micro */
     .extras = extras,
     .extras_count = sizeof extras / sizeof *extras,
-    .net = &bert_parts,
     .tokens = true,
     .labelled = true,
     .defaults = defaults,
     .renames = renames,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
+    .in_files = in_files,
 };

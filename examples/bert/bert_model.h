@@ -16,7 +16,6 @@ clprune_net_value bert_encode(
     const bert_arch *arch, size_t context, bool first_only, float dropout, clprune_net *net);
 
 extern const bert_arch bert_archs[]; /* in the order of bert_model.archs */
-extern const net_model_parts bert_parts;
 extern const trainer_model bert_model;
 
 #endif

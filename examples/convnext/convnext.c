@@ -89,8 +89,6 @@ static const char *settle(trainer_sizes *sizes)
     return net_model_check_classes(sizes);
 }
 
-static const net_model_parts parts = {settle, build, draw, NULL, NULL};
-
 static const char *const defaults[][2] = {
     {"lr", "0.001"}, {"weight-decay", "0.05"}, {"clip-norm", "1"}, {NULL, NULL}};
 
@@ -103,7 +101,8 @@ const trainer_model convnext_model = {
         "recomputed.\n",
     .archs = names,
     .arch = 5, /* convnext_micro */
-    .net = &parts,
     .defaults = defaults,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
 };

@@ -127,8 +127,6 @@ static const char *settle(trainer_sizes *sizes)
     return net_model_check_classes(sizes);
 }
 
-static const net_model_parts parts = {settle, build, draw, NULL, NULL};
-
 extern const trainer_model densenet_model;
 const trainer_model densenet_model = {
     .program = "densenet-train",
@@ -138,6 +136,7 @@ const trainer_model densenet_model = {
         "recomputed.\n",
     .archs = names,
     .arch = 4, /* densenet_micro */
-    .net = &parts,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
 };

@@ -190,8 +190,6 @@ static const char *settle(trainer_sizes *sizes)
     return net_model_check_classes(sizes);
 }
 
-static const net_model_parts parts = {settle, build, draw, in_files, NULL};
-
 extern const trainer_model efficientnet_model;
 const trainer_model efficientnet_model = {
     .program = "efficientnet-train",
@@ -201,7 +199,9 @@ const trainer_model efficientnet_model = {
         "rest is recomputed.\n",
     .archs = names,
     .arch = 7, /* efficientnet_micro */
-    .net = &parts,
     .centre = CLPRUNE_CENTRE_SAMPLE,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
+    .in_files = in_files,
 };

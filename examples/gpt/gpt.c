@@ -134,8 +134,6 @@ static const char *settle(trainer_sizes *sizes)
     return NULL;
 }
 
-static const net_model_parts parts = {settle, build, draw, in_files};
-
 static const trainer_extra extras[] = {
     {"context", "context", 1, 65536, "tokens of a sequence; default: the architecture's"}};
 
@@ -155,11 +153,13 @@ const trainer_model gpt_model = {
     .arch = 0, /* gpt_micro */
     .extras = extras,
     .extras_count = sizeof extras / sizeof *extras,
-    .net = &parts,
     .tokens = true,
     .defaults = defaults,
     .renames = renames,
     .ggufs = gpt_ggufs,
     .buffers = buffers,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
+    .in_files = in_files,
 };

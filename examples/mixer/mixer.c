@@ -75,8 +75,6 @@ static const char *settle(trainer_sizes *sizes)
     return NULL;
 }
 
-static const net_model_parts parts = {settle, build, draw, NULL};
-
 static const trainer_extra extras[] = {{"patch-size", "patch_size", 1, 4096,
     "pixels per side of a patch; default: the architecture's"}};
 
@@ -91,6 +89,7 @@ const trainer_model mixer_model = {
     .arch = 2, /* mixer_tiny */
     .extras = extras,
     .extras_count = sizeof extras / sizeof *extras,
-    .net = &parts,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
 };

@@ -95,8 +95,6 @@ static const char *settle(trainer_sizes *sizes)
     return NULL;
 }
 
-const net_model_parts resmlp_parts = {settle, build, draw, NULL};
-
 static const trainer_extra extras[] = {{"patch-size", "patch_size", 1, 4096,
     "pixels per side of a patch; default: the architecture's"}};
 
@@ -114,7 +112,8 @@ const trainer_model resmlp_model = {
     .arch = 4, /* resmlp_tiny */
     .extras = extras,
     .extras_count = sizeof extras / sizeof *extras,
-    .net = &resmlp_parts,
     .renames = renames,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
 };

@@ -15,7 +15,6 @@ typedef struct resmlp_arch {
 /* Adds the layers and the loss. */
 void resmlp_build(const resmlp_arch *arch, clprune_net *net);
 
-extern const net_model_parts resmlp_parts;
 extern const trainer_model resmlp_model;
 
 #endif

@@ -111,7 +111,6 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
     return strcmp(strrchr(weight->name, '.'), ".weight") == 0 ? 1.0 : 0.0;
 }
 
-
 static const char *settle(trainer_sizes *sizes)
 {
     const resnet_arch *usual = &archs[sizes->arch];
@@ -121,8 +120,6 @@ static const char *settle(trainer_sizes *sizes)
     return net_model_check_classes(sizes);
 }
 
-const net_model_parts resnet_parts = {settle, build, draw, NULL};
-
 const trainer_model resnet_model = {
     .program = "resnet-train",
     .about =
@@ -131,9 +128,10 @@ const trainer_model resnet_model = {
         "as codes, or in part: the rest is recomputed.\n",
     .archs = names,
     .arch = 3, /* resnet20 */
-    .net = &resnet_parts,
     /* the mean of an image between ReLU and batch norm is large, but adds almost nothing to
        gradients (clprune/keep.h) */
     .centre = CLPRUNE_CENTRE_SAMPLE,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
 };

@@ -14,7 +14,6 @@ typedef struct resnet_arch {
 /* Adds the layers and the loss. */
 void resnet_build(const resnet_arch *arch, clprune_net *net);
 
-extern const net_model_parts resnet_parts;
 extern const trainer_model resnet_model;
 
 #endif

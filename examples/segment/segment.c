@@ -89,8 +89,6 @@ static const char *settle(trainer_sizes *sizes)
     return net_model_check_classes(sizes);
 }
 
-static const net_model_parts parts = {settle, build, draw, NULL, NULL};
-
 extern const trainer_model segment_model;
 const trainer_model segment_model = {
     .program = "segment-train",
@@ -101,6 +99,7 @@ const trainer_model segment_model = {
     .archs = names,
     .arch = 2, /* unet_micro */
     .pixels = true,
-    .net = &parts,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
 };

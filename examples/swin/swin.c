@@ -177,8 +177,6 @@ static const char *settle(trainer_sizes *sizes)
     return net_model_check_classes(sizes);
 }
 
-static const net_model_parts parts = {settle, build, draw, NULL};
-
 static const char *const defaults[][2] = {
     {"lr", "0.001"}, {"weight-decay", "0.05"}, {"clip-norm", "1"}, {NULL, NULL}};
 
@@ -194,8 +192,9 @@ const trainer_model swin_model = {
         "recomputed.\n",
     .archs = names,
     .arch = 4, /* swin_micro */
-    .net = &parts,
     .defaults = defaults,
     .buffers = buffers,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
 };

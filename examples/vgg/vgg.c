@@ -88,8 +88,6 @@ static const char *settle(trainer_sizes *sizes)
     return net_model_check_classes(sizes);
 }
 
-static const net_model_parts parts = {settle, build, draw, NULL};
-
 extern const trainer_model vgg_model;
 const trainer_model vgg_model = {
     .program = "vgg-train",
@@ -99,7 +97,8 @@ const trainer_model vgg_model = {
         "part: the rest is recomputed.\n",
     .archs = names,
     .arch = 5, /* vgg11_bn_cifar */
-    .net = &parts,
     .centre = CLPRUNE_CENTRE_SAMPLE,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
 };

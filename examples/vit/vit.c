@@ -99,8 +99,6 @@ static const char *settle(trainer_sizes *sizes)
     return NULL;
 }
 
-static const net_model_parts parts = {settle, build, draw, in_files};
-
 static const trainer_extra extras[] = {{"patch-size", "patch_size", 1, 4096,
     "pixels per side of a patch; default: the architecture's"}};
 
@@ -117,7 +115,9 @@ const trainer_model vit_model = {
     .arch = 4, /* vit_cifar_small */
     .extras = extras,
     .extras_count = sizeof extras / sizeof *extras,
-    .net = &parts,
     .defaults = defaults,
-    NET_MODEL_FUNCTIONS,
+    .settle = settle,
+    .build = build,
+    .draw = draw,
+    .in_files = in_files,
 };

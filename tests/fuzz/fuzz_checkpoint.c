@@ -66,9 +66,8 @@ static void use_settings(const checkpoint *c, const char *path)
         static keep_list list; /* any rules do */
         trainer_sizes sizes = {.arch = resmlp_model.arch};
         if (list.count == 0)
-            FUZZ_CHECK(
-                resmlp_model.settle(&resmlp_model, &sizes) == NULL &&
-                resmlp_model.list(&resmlp_model, &sizes, &(keep_choice){0}, 8, &list) == NULL);
+            FUZZ_CHECK(net_model_settle(&resmlp_model, &sizes) == NULL &&
+                       net_model_list(&resmlp_model, &sizes, &(keep_choice){0}, 8, &list) == NULL);
         f = (fault){0};
         if (!keep_file_apply(text, "the checkpoint", &o, &list, &f))
             FUZZ_CHECK(f.code == CODE_DATA);

@@ -6,6 +6,7 @@
 #include "fuzz/fuzz.h"
 #include "resmlp_model.h"
 #include "resnet_model.h"
+#include "trainer/model/net_model.h"
 #include "trainer/options/keep_file.h"
 
 /* The same settings, by what a file would say of them; equal bytes say the same. */
@@ -26,8 +27,8 @@ static keep_list copy_list(const trainer_model *model)
     keep_list *list = &lists[model == &resnet_model];
     trainer_sizes sizes = {.arch = model->arch};
     if (list->count == 0)
-        FUZZ_CHECK(model->settle(model, &sizes) == NULL &&
-                   model->list(model, &sizes, &(keep_choice){0}, 8, list) == NULL);
+        FUZZ_CHECK(net_model_settle(model, &sizes) == NULL &&
+                   net_model_list(model, &sizes, &(keep_choice){0}, 8, list) == NULL);
     const keep_list copy = {malloc(list->count * sizeof *copy.tensors), list->count};
     FUZZ_CHECK(copy.tensors != NULL);
     memcpy(copy.tensors, list->tensors, list->count * sizeof *copy.tensors);

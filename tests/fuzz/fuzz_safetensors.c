@@ -9,18 +9,6 @@
 
 enum { PREFIX = 8, BEFORE = 7 };
 
-static bool no_weight(void *model, size_t index, trainer_weight *weight)
-{
-    (void)model, (void)index, (void)weight;
-    return false;
-}
-
-static const trainer_count *one_count(void *model, size_t *count)
-{
-    *count = 1;
-    return model;
-}
-
 /* What the file says of the count: TRAINER_NO_COUNT where it is absent; false where it is wrong. */
 static bool count_of(const safetensors *s, int64_t *value)
 {
@@ -33,12 +21,13 @@ static bool count_of(const safetensors *s, int64_t *value)
 
 static void import_count(const char *path, bool right, int64_t want)
 {
-    static const trainer_model type = {.program = "fuzz", .weight = no_weight, .counts = one_count};
+    static const trainer_model type = {.program = "fuzz"};
     int64_t value = BEFORE;
-    trainer_count model = {"a", &value};
+    trainer_count count = {"a", &value};
+    net_model model = {.type = &type, .counts = &count, .counts_count = 1};
     weights_imported imported;
     fault f = {0};
-    FUZZ_CHECK(weights_import(&type, &model, NULL, path, 1, &imported, &f) == right);
+    FUZZ_CHECK(weights_import(&model, path, 1, &imported, &f) == right);
     FUZZ_CHECK(value == (right ? want : BEFORE));
     FUZZ_CHECK(right || (f.code == CODE_DATA && strstr(f.text, "tensor \"a\"") != NULL));
 }

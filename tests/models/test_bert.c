@@ -12,30 +12,24 @@
 
 enum { CONTEXT = 64, MINILM = 1 /* of bert_archs */ };
 
-/* A net, as the model of weights_import. */
-static bool net_weight(void *net, size_t index, trainer_weight *weight)
+/* The weights of a net as files have them; all are given, so that none is drawn. */
+static net_model model_of(clprune_net *net)
 {
     const trainer_sizes sizes = {.arch = MINILM};
     clprune_net_weight found;
+    net_model model = {.type = &bert_model, .sizes = sizes, .context = test_context(), .net = net};
+    while (clprune_net_weight_at(net, model.weights_count, &found))
+        model.weights_count++;
+    model.weights = test_alloc(model.weights_count * TRAINER_PIECES * sizeof *model.weights);
+    model.weights_count = 0;
     for (size_t i = 0; clprune_net_weight_at(net, i, &found); i++) {
-        trainer_weight pieces[NET_MODEL_PIECES] = {{.rank = found.rank, .mat = found.value}};
-        memcpy(pieces[0].shape, found.shape, sizeof pieces[0].shape);
-        (void)snprintf(pieces[0].name, sizeof pieces[0].name, "%s", found.name);
-        const size_t count = bert_parts.in_files(&sizes, pieces);
-        if (index < count) {
-            *weight = pieces[index];
-            return true;
-        }
-        index -= count;
+        trainer_weight *pieces = &model.weights[model.weights_count];
+        *pieces = (trainer_weight){.rank = found.rank, .mat = found.value};
+        memcpy(pieces->shape, found.shape, sizeof pieces->shape);
+        (void)snprintf(pieces->name, sizeof pieces->name, "%s", found.name);
+        model.weights_count += bert_model.in_files(&sizes, pieces);
     }
-    return false;
-}
-
-/* Nothing is left that has no value. */
-static clprune_status net_init(void *net, uint64_t seed, const bool *given)
-{
-    (void)net, (void)seed, (void)given;
-    return CLPRUNE_SUCCESS;
+    return model;
 }
 
 TEST_UNDO(destroy_net, clprune_net_destroy(what))
@@ -88,7 +82,6 @@ static void hidden_states(NO_ROW)
 {
     const char *folder = getenv("CLPRUNE_TEST_BERT");
     const size_t dim = bert_archs[MINILM].dim;
-    clprune_context *context = test_context();
     size_t size, wanted, batch = 0;
     char path[3][512];
     if (folder == NULL)
@@ -116,11 +109,10 @@ static void hidden_states(NO_ROW)
     assert_int_equal(batch, most);
 
     clprune_net *net = encoder(&bert_archs[MINILM], CONTEXT, batch);
-    const trainer_model type = {
-        .init = net_init, .weight = net_weight, .renames = bert_model.renames};
+    net_model model = model_of(net);
     weights_imported imported;
     fault f = {0};
-    if (!weights_import(&type, net, context, path[0], 1, &imported, &f))
+    if (!weights_import(&model, path[0], 1, &imported, &f))
         fail_msg("%s", f.text);
     const float *got = states_of(net, CONTEXT, batch, tokens, lengths);
     double off = 0, largest = 0;

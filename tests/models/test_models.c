@@ -1,6 +1,7 @@
-/* ResNet-50, VGG, MLP-Mixer, ViT, Swin, ConvNeXt, EfficientNet, MobileNetV3, DenseNet, U-Net, GPT, Llama and BERT against PyTorch
- * (golden/make_golden_models.py): every gradient, with dense and exact activations, and the losses
- * of ten steps. compact and least, in codes of 8 bits, have gradients near dense's, all together.
+/* ResNet-50, VGG, MLP-Mixer, ViT, Swin, ConvNeXt, EfficientNet, MobileNetV3, DenseNet, U-Net, GPT,
+ * Llama and BERT against PyTorch (golden/make_golden_models.py): every gradient, with dense and
+ * exact activations, and the losses of ten steps. compact and least, in codes of 8 bits, have
+ * gradients near dense's, all together.
  *
  * The VGGs read images of 64 pixels, so that a linear layer reads 2 x 2 pixels flattened, in
  * PyTorch's order of channels. */
@@ -8,6 +9,7 @@
 #include "golden/golden_rows.h"
 #include "support/test_compare.h"
 #include "trainer/model/net_model.h"
+#include "trainer/model/net_presets.h"
 
 enum { SAMPLES = 4, STEPS = 10 };
 
@@ -22,8 +24,8 @@ typedef struct golden_case {
     double loss, losses[STEPS];
 } golden_case;
 
-extern const trainer_model resnet_model, vgg_model, mixer_model, vit_model, swin_model, convnext_model,
-    efficientnet_model, densenet_model, segment_model, gpt_model, bert_model;
+extern const trainer_model resnet_model, vgg_model, mixer_model, vit_model, swin_model,
+    convnext_model, efficientnet_model, densenet_model, segment_model, gpt_model, bert_model;
 
 static const golden_case cases[] = {
 #include "golden/golden_models.inc"
@@ -35,7 +37,7 @@ typedef struct fixture {
     const golden_case *c;
     const golden_row *rows;
     double least; /* 1e-4 of the largest norm; biases before a normalisation have gradients of 0 */
-    void *model;
+    net_model *model;
     clprune_net_data input;
     clprune_mat loss, hit;
     clprune_ints labels;
@@ -46,12 +48,11 @@ TEST_UNDO(destroy_model, net_model_destroy(what))
 /* The weight of a row, and the gradient of it. */
 static trainer_weight weight_of(const fixture *f, const golden_row *row, clprune_mat *grad)
 {
-    trainer_weight weight = {.rank = 0};
     size_t count, i = 0, k = 0;
-    const clprune_param *params = f->c->type->params(f->model, &count);
-    do
-        assert_true(f->c->type->weight(f->model, i++, &weight));
-    while (strcmp(weight.name, row->name) != 0);
+    const clprune_param *params = clprune_net_params(f->model->net, &count);
+    while (strcmp(f->model->weights[i].name, row->name) != 0)
+        assert_true(++i < f->model->weights_count);
+    const trainer_weight weight = f->model->weights[i];
     for (;; k++) { /* it may be some rows of a parameter */
         assert_true(k < count);
         const clprune_mat value = params[k].value;
@@ -114,9 +115,9 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
         sizes.image = c->image;
     while (strcmp(c->type->archs[sizes.arch], c->name) != 0)
         sizes.arch++;
-    assert_null(c->type->settle(c->type, &sizes));
+    assert_null(net_model_settle(c->type, &sizes));
     const keep_choice choice = {
-        .preset = keep_preset_named(c->type->presets, preset), .how = {{.bits = bits}, bits}};
+        .preset = keep_preset_named(&net_presets, preset), .how = {{.bits = bits}, bits}};
     fixture f = {.c = c,
         .rows = golden_rows_read(
             TEST_GOLDEN "/golden_models.safetensors", c->name, c->parameters, 3 + SAMPLES),
@@ -131,9 +132,9 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
         f.input.images = golden_images_make(c->batch * 3 * c->image * c->image);
     for (size_t i = 0; i < c->parameters; i++)
         f.least = fmax(f.least, 1e-4 * f.rows[i].numbers[1]);
-    TEST_OK(c->type->create(c->type, test_context(), &sizes, &choice, c->batch, &f.model));
+    TEST_OK(net_model_create(c->type, test_context(), &sizes, &choice, c->batch, &f.model));
     test_later(destroy_model, NULL, f.model);
-    TEST_OK(c->type->init(f.model, 1, NULL));
+    TEST_OK(net_model_init(f.model, 1, NULL));
     fill(&f);
     return f;
 }
@@ -198,9 +199,9 @@ static double both_passes(fixture *f, uint64_t seed, uint32_t step)
     f->input.batch = c->batch;
     f->input.labels = f->labels;
     f->input.smoothing = smoothing;
-    TEST_OK(c->type->forward(f->model, &f->input, true));
-    TEST_OK(c->type->loss(f->model, &f->input, f->loss, f->hit));
-    TEST_OK(c->type->backward(f->model, &f->input));
+    TEST_OK(net_model_forward(f->model, &f->input, true));
+    TEST_OK(clprune_net_loss(f->model->net, &f->input, f->loss, f->hit));
+    TEST_OK(net_model_backward(f->model, &f->input));
     return golden_mean_loss(f->loss);
 }
 
@@ -272,7 +273,7 @@ static void training(void **state)
     const golden_case *c = *state;
     fixture f = make(c, "exact", 4);
     size_t count;
-    clprune_param *params = c->type->params(f.model, &count);
+    clprune_param *params = clprune_net_params(f.model->net, &count);
     const clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 0.9f};
     clprune_optimizer *optimizer = test_new_optimizer(test_context(), desc, count, params);
     for (uint32_t t = 0; t < STEPS; t++) {

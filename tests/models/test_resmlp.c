@@ -8,6 +8,7 @@
 #include "support/test_folder.h"
 #include "trainer/files/safetensors_file.h"
 #include "trainer/files/weights.h"
+#include "trainer/model/net_presets.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -17,11 +18,11 @@ static void counts(NO_ROW)
     static const double millions[] = {15.350872, 30.02, 44.69, 129.14};
     for (size_t i = 0; i < 4; i++) {
         trainer_sizes sizes = {.arch = i};
-        assert_null(resmlp_model.settle(&resmlp_model, &sizes));
+        assert_null(net_model_settle(&resmlp_model, &sizes));
         assert_true(fabs((double)sizes.parameters * 1e-6 - millions[i]) < 0.006);
     }
     trainer_sizes s12 = {.arch = 0};
-    assert_null(resmlp_model.settle(&resmlp_model, &s12));
+    assert_null(net_model_settle(&resmlp_model, &s12));
     assert_int_equal(s12.parameters, 15350872);
     assert_null(resmlp_model.archs[5]);
 }
@@ -29,8 +30,8 @@ static void counts(NO_ROW)
 static void sizes_that_do_not_fit(NO_ROW)
 {
     trainer_sizes odd = {.arch = 4, .extra = {5}}, large = {.arch = 4, .image = 1u << 20};
-    assert_non_null(resmlp_model.settle(&resmlp_model, &odd));
-    assert_non_null(resmlp_model.settle(&resmlp_model, &large)); /* too many tokens */
+    assert_non_null(net_model_settle(&resmlp_model, &odd));
+    assert_non_null(net_model_settle(&resmlp_model, &large)); /* too many tokens */
 }
 
 /* ---- gradients ------------------------------------------------------------------------------- */
@@ -108,37 +109,37 @@ static void memory_of_s12(NO_ROW)
         {"exact-tokens", 4, 500, 551.5}, {"compact", 4, 60, 120.8}, {"least", 8, 10, 40},
         {"least", 4, 5, 25}};
     trainer_sizes sizes = {.arch = 0};
-    assert_null(resmlp_model.settle(&resmlp_model, &sizes));
+    assert_null(net_model_settle(&resmlp_model, &sizes));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const keep_choice choice = {.preset = keep_preset_named(&net_presets, rows[i].preset),
             .how = {.keep = {.bits = rows[i].bits}}};
         clprune_context *dry = test_open_dry(NULL, NULL);
-        void *model;
-        TEST_OK(resmlp_model.create(&resmlp_model, dry, &sizes, &choice, 32, &model));
+        net_model *model;
+        TEST_OK(net_model_create(&resmlp_model, dry, &sizes, &choice, 32, &model));
         const double mib = (double)test_live(dry, CLPRUNE_MEMORY_ACTIVATIONS) / 1048576;
         if (!(mib > rows[i].least && mib < rows[i].most))
             fail_msg("%s, %u bits: %.2f MiB, expected %g to %g", rows[i].preset, rows[i].bits, mib,
                 rows[i].least, rows[i].most);
-        resmlp_model.destroy(model);
+        net_model_destroy(model);
         test_end(dry);
     }
 }
 
 /* ---- initial values and weights of other programs -------------------------------------------- */
 
-TEST_UNDO(destroy_model, resmlp_model.destroy(what))
+TEST_UNDO(destroy_model, net_model_destroy(what))
 
 static void initial_values(NO_ROW)
 {
     trainer_sizes sizes = {.arch = 4};
-    assert_null(resmlp_model.settle(&resmlp_model, &sizes));
+    assert_null(net_model_settle(&resmlp_model, &sizes));
     const keep_choice choice = {0};
-    void *model;
-    trainer_weight w;
-    TEST_OK(resmlp_model.create(&resmlp_model, test_context(), &sizes, &choice, 1, &model));
+    net_model *model;
+    TEST_OK(net_model_create(&resmlp_model, test_context(), &sizes, &choice, 1, &model));
     test_later(destroy_model, NULL, model);
-    TEST_OK(resmlp_model.init(model, 5, NULL));
-    for (size_t i = 0; resmlp_model.weight(model, i, &w); i++) {
+    TEST_OK(net_model_init(model, 5, NULL));
+    for (size_t i = 0; i < model->weights_count; i++) {
+        const trainer_weight w = model->weights[i];
         const size_t count = w.mat.rows * w.mat.cols;
         const double rms = golden_norm(count, read_mat(w.mat)) / sqrt((double)count);
         const char *end = strrchr(w.name, '.');
@@ -169,33 +170,31 @@ static const char *settle_odd(trainer_sizes *sizes)
 }
 
 /* A model of the golden case "odd", whose parameters are not those. */
-static void *make_odd(void)
+static net_model *make_odd(void)
 {
-    static net_model_parts parts;
-    trainer_model type = resmlp_model;
+    static trainer_model type; /* the model keeps its address */
+    type = resmlp_model;
     const golden_resmlp_case *odd = &golden_resmlp_cases[2];
     trainer_sizes sizes = {.image = odd->image, .classes = odd->classes};
-    void *model;
-    parts = resmlp_parts;
-    parts.settle = settle_odd;
-    parts.build = build_odd;
-    type.net = &parts;
+    net_model *model;
+    type.settle = settle_odd;
+    type.build = build_odd;
     assert_string_equal(odd->name, "odd");
-    assert_null(type.settle(&type, &sizes));
-    TEST_OK(type.create(&type, test_context(), &sizes, &(keep_choice){0}, odd->batch, &model));
+    assert_null(net_model_settle(&type, &sizes));
+    TEST_OK(net_model_create(&type, test_context(), &sizes, &(keep_choice){0}, odd->batch, &model));
     test_later(destroy_model, NULL, model);
     return model;
 }
 
-static void check_logits(void *model)
+static void check_logits(net_model *model)
 {
     const golden_resmlp_case *odd = &golden_resmlp_cases[2];
     const size_t bytes = (size_t)odd->batch * 3 * odd->image * odd->image;
     clprune_image_bytes images = golden_images_make(bytes);
     golden_images_write(&images, bytes, odd->image_seed);
-    TEST_OK(resmlp_model.forward(
+    TEST_OK(net_model_forward(
         model, &(clprune_net_data){.batch = odd->batch, .images = images}, false));
-    check_tensor(&tensors_of(odd)[odd->parameters], net_model_output(model, odd->batch));
+    check_tensor(&tensors_of(odd)[odd->parameters], clprune_net_output(model->net, odd->batch));
 }
 
 /* A file of timm and one of the authors' code. */
@@ -203,12 +202,12 @@ static void imported(void **state)
 {
     const char *name = *state, *out = test_text("%s/out", test_folder());
     weights_imported imported;
-    void *first = make_odd(), *second = make_odd();
-    TEST_GOOD(weights_import(&resmlp_model, first, test_context(), name, 1, &imported, &f));
+    net_model *first = make_odd(), *second = make_odd();
+    TEST_GOOD(weights_import(first, name, 1, &imported, &f));
     assert_false(imported.head_left);
     check_logits(first);
-    TEST_GOOD(weights_export(&resmlp_model, first, test_context(), out, &f));
-    TEST_GOOD(weights_import(&resmlp_model, second, test_context(), out, 1, &imported, &f));
+    TEST_GOOD(weights_export(first, out, &f));
+    TEST_GOOD(weights_import(second, out, 1, &imported, &f));
     check_logits(second);
 }
 

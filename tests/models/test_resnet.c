@@ -13,6 +13,7 @@
 #include "support/test_folder.h"
 #include "trainer/files/safetensors_file.h"
 #include "trainer/files/weights.h"
+#include "trainer/model/net_presets.h"
 #include "trainer/options/keep_file.h"
 
 enum { SAMPLES = 4, STEPS = 10 };
@@ -36,7 +37,7 @@ static const float smoothing = 0.1f;
 static const double bound = 5e-5;
 
 typedef struct fixture {
-    void *model;
+    net_model *model;
     clprune_param *params;
     size_t params_count, states_count;
     const trainer_state *states;
@@ -46,14 +47,14 @@ typedef struct fixture {
     clprune_ints labels;
 } fixture;
 
-TEST_UNDO(destroy_model, resnet_model.destroy(what))
+TEST_UNDO(destroy_model, net_model_destroy(what))
 
 static trainer_sizes sizes_of(const golden_resnet_case *c)
 {
     trainer_sizes sizes = {.image = c->image, .classes = c->classes};
     while (strcmp(resnet_model.archs[sizes.arch], c->name) != 0)
         sizes.arch++;
-    assert_null(resnet_model.settle(&resnet_model, &sizes));
+    assert_null(net_model_settle(&resnet_model, &sizes));
     return sizes;
 }
 
@@ -69,8 +70,8 @@ static void write_batch(fixture *f, const golden_resnet_case *c, uint64_t seed, 
 /* Whether parameter i is a convolution's weight, of *kernel taps and *in channels. */
 static bool is_conv(const fixture *f, size_t i, clprune_extent *kernel, size_t *in)
 {
-    trainer_weight w;
-    assert_true(resnet_model.weight(f->model, i, &w));
+    assert_true(i < f->model->weights_count);
+    const trainer_weight w = f->model->weights[i];
     *kernel = (clprune_extent){w.shape[2], w.shape[3]};
     *in = w.shape[1];
     return w.image.height > 0;
@@ -112,15 +113,16 @@ static fixture make_with(
         .hit = test_new_mat(test_context(), c->batch, 1),
         .labels = {test_new_mat(test_context(), c->batch, 1).buffer, 0}};
     const options o = options_defaults(&resnet_model);
-    assert_null(resnet_model.list(&resnet_model, &sizes, &(keep_choice){0}, c->batch, &rules));
+    assert_null(net_model_list(&resnet_model, &sizes, &(keep_choice){0}, c->batch, &rules));
     TEST_GOOD(keep_file_apply(text, "rules", &o, &rules, &f));
     TEST_OK(
-        resnet_model.create(&resnet_model, test_context(), &sizes, &choice, c->batch, &made.model));
+        net_model_create(&resnet_model, test_context(), &sizes, &choice, c->batch, &made.model));
     keep_list_close(&rules);
     test_later(destroy_model, NULL, made.model);
-    made.params = resnet_model.params(made.model, &made.params_count);
-    made.states = resnet_model.states(made.model, &made.states_count);
-    TEST_OK(resnet_model.init(made.model, 1, NULL));
+    made.params = clprune_net_params(made.model->net, &made.params_count);
+    made.states = made.model->states;
+    made.states_count = made.model->states_count;
+    TEST_OK(net_model_init(made.model, 1, NULL));
     fill_params(&made);
     return made;
 }
@@ -140,8 +142,8 @@ static clprune_net_data data_of(const fixture *f, float smooth)
 static double forward(fixture *f, bool training, float smooth)
 {
     const clprune_net_data data = data_of(f, smooth);
-    TEST_OK(resnet_model.forward(f->model, &data, training));
-    TEST_OK(resnet_model.loss(f->model, &data, f->loss, f->hit));
+    TEST_OK(net_model_forward(f->model, &data, training));
+    TEST_OK(clprune_net_loss(f->model->net, &data, f->loss, f->hit));
     return golden_mean_loss(f->loss);
 }
 
@@ -159,7 +161,7 @@ static double both_passes(fixture *f, const golden_resnet_case *c)
     write_batch(f, c, c->seed, 0);
     const double loss = forward(f, true, smoothing);
     const clprune_net_data data = data_of(f, smoothing);
-    TEST_OK(resnet_model.backward(f->model, &data));
+    TEST_OK(net_model_backward(f->model, &data));
     return loss;
 }
 
@@ -234,7 +236,7 @@ static void training(void **state)
             fail_msg("%s: loss %.9g at step %u, expected %.9g +- %.2g", c->name, loss, t,
                 c->losses[t], allowed);
         const clprune_net_data data = data_of(&f, smoothing);
-        TEST_OK(resnet_model.backward(f.model, &data));
+        TEST_OK(net_model_backward(f.model, &data));
         TEST_OK(clprune_optimizer_step(optimizer, c->rate, NULL));
         for (size_t i = 0; t == 0 && i < f.states_count; i++) {
             const golden_row *row = &rows[f.params_count + i];
@@ -383,10 +385,10 @@ static mean_error error_of_mean(const golden_resnet_case *c, const fixture *dens
     assert_true(f.params_count <= 128);
     write_batch(&f, c, c->seed, 0);
     for (size_t draw = 0; draw < draws; draw++) {
-        resnet_model.set_seed(f.model, 1 + draw);
+        clprune_net_set_seed(f.model->net, 1 + draw);
         (void)forward(&f, true, smoothing);
         const clprune_net_data data = data_of(&f, smoothing);
-        TEST_OK(resnet_model.backward(f.model, &data));
+        TEST_OK(net_model_backward(f.model, &data));
         for (size_t i = 3; i + 2 < f.params_count; i += 3) {
             const clprune_mat mat = f.params[i].grad;
             const size_t count = mat.rows * mat.cols;
@@ -451,7 +453,7 @@ static void counts(NO_ROW)
     static const uint64_t parameters[] = {11689512, 21797672, 11173962, 272474};
     for (size_t i = 0; i < 4; i++) {
         trainer_sizes sizes = {.arch = i};
-        assert_null(resnet_model.settle(&resnet_model, &sizes));
+        assert_null(net_model_settle(&resnet_model, &sizes));
         assert_int_equal(sizes.parameters, parameters[i]);
     }
 }
@@ -465,15 +467,13 @@ static void build_small(const trainer_sizes *sizes, clprune_net *net)
 }
 
 /* The counts of batches that a file has. */
-static void check_counts(void *model, const char *path, const int64_t *want)
+static void check_counts(net_model *model, const char *path, const int64_t *want)
 {
     safetensors s;
     fault wrong = {0};
-    size_t count;
-    const trainer_count *counts = resnet_model.counts(model, &count);
     test_good(safetensors_open(path, &s, &wrong), &wrong);
-    for (size_t i = 0; i < count; i++) {
-        const safetensor *t = safetensors_find(&s, counts[i].name);
+    for (size_t i = 0; i < model->counts_count; i++) {
+        const safetensor *t = safetensors_find(&s, model->counts[i].name);
         int64_t got = TRAINER_NO_COUNT;
         if (t != NULL)
             assert_true(safetensors_read_i64(&s, t, &got, &wrong));
@@ -482,15 +482,15 @@ static void check_counts(void *model, const char *path, const int64_t *want)
     safetensors_close(&s);
 }
 
-static void export_to(void *model, const char *path)
+static void export_to(net_model *model, const char *path)
 {
-    TEST_GOOD(weights_export(&resnet_model, model, test_context(), path, &f));
+    TEST_GOOD(weights_export(model, path, &f));
 }
 
-static void import_from(void *model, const char *path)
+static void import_from(net_model *model, const char *path)
 {
     weights_imported imported;
-    TEST_GOOD(weights_import(&resnet_model, model, test_context(), path, 1, &imported, &f));
+    TEST_GOOD(weights_import(model, path, 1, &imported, &f));
     assert_false(imported.head_left);
 }
 
@@ -500,29 +500,24 @@ static void imported(NO_ROW)
 {
     enum { BATCH = 4, IMAGE = 9, CLASSES = 5, UNITS = 6 };
     static const char path[] = TEST_GOLDEN "/torchvision.safetensors";
-    static net_model_parts parts;
     const size_t bytes = BATCH * 3 * IMAGE * IMAGE;
     const char *folder = test_folder(), *out = test_text("%s/out", folder),
                *again = test_text("%s/again", folder);
     trainer_sizes sizes = {.image = IMAGE, .classes = CLASSES};
-    size_t count;
-    void *model;
+    net_model *model;
     trainer_model type = resnet_model;
-    parts = resnet_parts;
-    parts.build = build_small;
-    type.net = &parts;
-    assert_null(type.settle(&type, &sizes));
-    TEST_OK(type.create(&type, test_context(), &sizes, &(keep_choice){0}, BATCH, &model));
+    type.build = build_small;
+    assert_null(net_model_settle(&type, &sizes));
+    TEST_OK(net_model_create(&type, test_context(), &sizes, &(keep_choice){0}, BATCH, &model));
     test_later(destroy_model, NULL, model);
-    TEST_OK(resnet_model.init(model, 1, NULL));
-    const trainer_count *counts = resnet_model.counts(model, &count);
-    assert_int_equal(count, UNITS);
+    TEST_OK(net_model_init(model, 1, NULL));
+    const trainer_count *counts = model->counts;
+    assert_int_equal(model->counts_count, UNITS);
     import_from(model, path);
     clprune_image_bytes images = golden_images_make(bytes);
     golden_images_write(&images, bytes, 7);
-    TEST_OK(
-        resnet_model.forward(model, &(clprune_net_data){.batch = BATCH, .images = images}, false));
-    float *logits = read_mat(net_model_output(model, BATCH));
+    TEST_OK(net_model_forward(model, &(clprune_net_data){.batch = BATCH, .images = images}, false));
+    float *logits = read_mat(clprune_net_output(model->net, BATCH));
     for (size_t i = 0; i < BATCH * CLASSES; i++)
         assert_true(fabs((double)logits[i] - golden_torchvision_logits[i]) <= 1e-4);
     export_to(model, out);
@@ -535,13 +530,12 @@ static void imported(NO_ROW)
     *counts[3].value = INT64_MAX - 1;
     *counts[4].value = INT64_MAX;
     for (int pass = 0; pass < 2; pass++)
-        TEST_OK(resnet_model.forward(
-            model, &(clprune_net_data){.batch = BATCH, .images = images}, true));
+        TEST_OK(
+            net_model_forward(model, &(clprune_net_data){.batch = BATCH, .images = images}, true));
     export_to(model, out);
     check_counts(model, out, want);
-    TEST_OK(resnet_model.init(model, 2, NULL)); /* counts from 0 */
-    TEST_OK(
-        resnet_model.forward(model, &(clprune_net_data){.batch = BATCH, .images = images}, true));
+    TEST_OK(net_model_init(model, 2, NULL)); /* counts from 0 */
+    TEST_OK(net_model_forward(model, &(clprune_net_data){.batch = BATCH, .images = images}, true));
     export_to(model, again);
     check_counts(model, again, (const int64_t[UNITS]){1, 1, 1, 1, 1, 1});
     import_from(model, out);

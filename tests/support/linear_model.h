@@ -1,28 +1,17 @@
-/* linear_model.h: a model for the trainer that is not one of the examples'.
- *
- * It is linear: logits = images W^T + ones * mean. The state is mean, a running mean of the logits
- * in training; a run that loses it has other losses. It counts its batches. */
+/* linear_model.h: a model for the trainer that is not one of the examples': logits = batch norm of
+ * images W^T. The running statistics are state: a run that loses it has other tests. */
 #ifndef TEST_LINEAR_MODEL_H
 #define TEST_LINEAR_MODEL_H
 
-#include "trainer/model/trainer_model.h"
+#include "trainer/model/net_model.h"
 
-typedef struct linear_model {
-    clprune_context *context;
-    clprune_patch_embed_desc whole; /* an image is one patch */
-    size_t pixels, classes;
-    clprune_mat w, dw, mean, ones, zero, logits, log_p;
-    clprune_param param;
-    trainer_state state;
-    int64_t batches;
-    trainer_count count;
-    trainer_watcher watcher;
-    uint64_t seeds[8]; /* of the first steps, in a run with a device */
-    size_t steps;
-} linear_model;
+/* The model; with a layer norm in the batch norm's place, so without state and count. */
+extern const trainer_model linear_with_state, linear_without_state;
 
-/* The model; without state and count; without presets for --memory-limit to choose from. */
-extern const trainer_model linear_with_state, linear_without_state, linear_without_ladder;
+/* Names of W and of the mean in checkpoints, and the record of the count. */
+#define LINEAR_W     "param/embed.weight"
+#define LINEAR_MEAN  "model/norm.running_mean"
+#define LINEAR_COUNT "count/norm.num_batches_tracked"
 
 /* Arguments of a short run. */
 #define LINEAR_SMALL "--train-limit 24 --test-limit 12 --batch-size 8 --optimizer sgd --lr 0.1 "

@@ -3,17 +3,6 @@
 #include "resmlp_model.h"
 #include "resnet_model.h"
 
-/* A model with other layers. */
-static trainer_model with(const trainer_model *usual, net_model_parts *parts,
-    void (*build)(const trainer_sizes *sizes, clprune_net *net))
-{
-    trainer_model small = *usual;
-    *parts = *usual->net;
-    parts->build = build;
-    small.net = parts;
-    return small;
-}
-
 /* ---- a ResMLP of two blocks --------------------------------------------------------------------
  */
 
@@ -31,8 +20,8 @@ static void build_resmlp(const trainer_sizes *sizes, clprune_net *net)
 const trainer_model *small_resmlp(void)
 {
     static trainer_model small;
-    static net_model_parts parts;
-    small = with(&resmlp_model, &parts, build_resmlp);
+    small = resmlp_model;
+    small.build = build_resmlp;
     return &small;
 }
 
@@ -52,7 +41,7 @@ static void build_resnet(const trainer_sizes *sizes, clprune_net *net)
 const trainer_model *small_resnet(void)
 {
     static trainer_model small;
-    static net_model_parts parts;
-    small = with(&resnet_model, &parts, build_resnet);
+    small = resnet_model;
+    small.build = build_resnet;
     return &small;
 }

@@ -64,7 +64,7 @@ static const adapters_row rows[] = {
     {&resnet_model, 3, "2", "conv1.*,layer1.0.*", 108, "\"layer1.0.conv1\"", 0, ""},
 };
 
-TEST_UNDO(destroy_model, ((const trainer_model *)of)->destroy(what))
+TEST_UNDO(destroy_model, net_model_destroy(what))
 TEST_UNDO(close_file, safetensors_close(what))
 
 static trainer_sizes sizes_of(const adapters_row *row, bool base)
@@ -89,15 +89,15 @@ static trainer_sizes sizes_of(const adapters_row *row, bool base)
     return sizes;
 }
 
-static void *make_model(const adapters_row *row, bool base)
+static net_model *make_model(const adapters_row *row, bool base)
 {
     const trainer_model *type = row->type;
     trainer_sizes sizes = sizes_of(row, base);
-    void *model;
-    assert_null(type->settle(type, &sizes));
-    TEST_OK(type->create(type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
-    test_later(destroy_model, (void *)(uintptr_t)type, model);
-    TEST_OK(type->init(model, 1, NULL));
+    net_model *model;
+    assert_null(net_model_settle(type, &sizes));
+    TEST_OK(net_model_create(type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
+    test_later(destroy_model, NULL, model);
+    TEST_OK(net_model_init(model, 1, NULL));
     return model;
 }
 
@@ -108,19 +108,17 @@ static void write_random(clprune_mat mat, uint64_t seed)
 }
 
 /* As training does: all that is trained changes, and running statistics. */
-static void change(const trainer_model *type, void *model)
+static void change(const net_model *model)
 {
     size_t count;
-    trainer_weight w;
-    const clprune_param *params = type->params(model, &count);
+    const clprune_param *params = clprune_net_params(model->net, &count);
     for (size_t i = 0; i < count; i++)
         write_random(params[i].value, i);
-    for (size_t i = 0; type->weight(model, i, &w); i++)
-        if (strstr(w.name, ".running_") != NULL)
-            write_random(w.mat, 1000 + i);
-    const trainer_count *counts = trainer_counts(type, model, &count);
-    for (size_t i = 0; i < count; i++)
-        *counts[i].value = (int64_t)(5 + i);
+    for (size_t i = 0; i < model->weights_count; i++)
+        if (strstr(model->weights[i].name, ".running_") != NULL)
+            write_random(model->weights[i].mat, 1000 + i);
+    for (size_t i = 0; i < model->counts_count; i++)
+        *model->counts[i].value = (int64_t)(5 + i);
 }
 
 static const safetensors *open_file(const char *path)
@@ -168,27 +166,24 @@ static void add_adapter(const safetensors *s, const safetensor *a, const safeten
 static void adapters(void **state)
 {
     const adapters_row *row = *state;
-    const trainer_model *type = row->type;
     const char *folder = test_folder(), *base = test_text("%s/base", folder),
                *full = test_text("%s/full", folder), *peft = test_text("%s/peft", folder);
     char missing[256];
     size_t used = 0, size;
     weights_imported imported;
-    void *a = make_model(row, true), *b = make_model(row, false);
-    const trainer_sizes sizes = sizes_of(row, false);
-    TEST_GOOD(weights_export(type, a, test_context(), base, &f));
-    TEST_GOOD(weights_import(type, b, test_context(), base, 9, &imported, &f));
-    change(type, b);
-    TEST_GOOD(weights_export(type, b, test_context(), full, &f));
-    TEST_GOOD(
-        adapters_export(type, &sizes, b, test_context(), base, peft, missing, sizeof missing, &f));
+    net_model *a = make_model(row, true), *b = make_model(row, false);
+    TEST_GOOD(weights_export(a, base, &f));
+    TEST_GOOD(weights_import(b, base, 9, &imported, &f));
+    change(b);
+    TEST_GOOD(weights_export(b, full, &f));
+    TEST_GOOD(adapters_export(b, base, peft, missing, sizeof missing, &f));
     if (strstr(missing, row->missing) == NULL || (row->missing[0] == '\0') != (missing[0] == '\0'))
         fail_msg("missing: %s", missing);
 
     const safetensors *from = open_file(base), *want = open_file(full),
                       *have = open_file(test_text("%s/%s", peft, adapters_files[0]));
-    trainer_weight w;
-    for (size_t i = 0; type->weight(b, i, &w); i++) {
+    for (size_t i = 0; i < b->weights_count; i++) {
+        const trainer_weight w = b->weights[i];
         const size_t mark = test_mark();
         const safetensor *whole = find(row, have, w.name, NULL, &used),
                          *wanted = safetensors_find(want, w.name);
@@ -214,14 +209,12 @@ static void adapters(void **state)
                 fail_msg("%s is %g, expected %g", w.name, (double)got[k], (double)right[k]);
         test_release(mark);
     }
-    size_t count;
-    const trainer_count *counts = trainer_counts(type, b, &count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < b->counts_count; i++) {
         int64_t value;
-        const safetensor *t = find(row, have, counts[i].name, NULL, &used);
+        const safetensor *t = find(row, have, b->counts[i].name, NULL, &used);
         assert_non_null(t);
         TEST_GOOD(safetensors_read_i64(have, t, &value, &f));
-        assert_int_equal(value, *counts[i].value);
+        assert_int_equal(value, *b->counts[i].value);
     }
     assert_int_equal(used, have->count);
     const char *text = test_file_read(test_text("%s/%s", peft, adapters_files[1]), &size);
@@ -234,10 +227,9 @@ static void adapters(void **state)
 static void no_base(NO_ROW)
 {
     char missing[256];
-    void *model = make_model(&rows[0], false);
-    const trainer_sizes sizes = sizes_of(&rows[0], false);
-    TEST_GOOD(adapters_export(rows[0].type, &sizes, model, test_context(), NULL,
-        test_text("%s/peft", test_folder()), missing, sizeof missing, &f));
+    net_model *model = make_model(&rows[0], false);
+    TEST_GOOD(adapters_export(
+        model, NULL, test_text("%s/peft", test_folder()), missing, sizeof missing, &f));
     test_says(missing, "is in no file");
 }
 

@@ -3,6 +3,7 @@
 #include "resmlp_model.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
+#include "trainer/model/net_presets.h"
 #include "trainer/options/keep_file.h"
 
 enum { DEPTH = 6, DENSE = 0, POOLED = 4, COMPACT_PRUNED = 11 };
@@ -11,7 +12,7 @@ static options options_of(size_t preset)
 {
     options o = options_defaults(&resmlp_model);
     o.activations = preset;
-    o.sparsity = keep_preset_has(o.model->presets, preset, KEEP_PRUNED) ? 0.75 : 0;
+    o.sparsity = keep_preset_has(&net_presets, preset, KEEP_PRUNED) ? 0.75 : 0;
     o.criterion = CLPRUNE_CRITERION_SAMPLED;
     o.indices = options_index_choice(CLPRUNE_INDEX_INT32);
     return o;
@@ -25,8 +26,8 @@ static keep_list *list_of_sizes(const options *o, trainer_sizes sizes)
     keep_list *list = test_alloc(sizeof *list);
     *list = (keep_list){0};
     sizes.arch = 4;
-    assert_null(resmlp_model.settle(&resmlp_model, &sizes));
-    assert_null(resmlp_model.list(&resmlp_model, &sizes,
+    assert_null(net_model_settle(&resmlp_model, &sizes));
+    assert_null(net_model_list(&resmlp_model, &sizes,
         &(keep_choice){.preset = o->activations, .how = options_how(o)}, 32, list));
     test_later(close_list, NULL, list);
     return list;

@@ -236,28 +236,12 @@ static void forms(void **state)
     assert_int_equal(options_keep(o, CLPRUNE_FORM_GELU_CODE).bits, row->gelu_bits);
 }
 
-/* A model without codes lacks the option of their bits, and no other. */
-static void no_codes(NO_ROW)
-{
-    static const char *const names[] = {"dense", NULL};
-    keep_presets presets = *resmlp_model.presets;
-    trainer_model plain = resmlp_model;
-    presets.names = names;
-    plain.presets = &presets;
-    const size_t count = option_rows_count(&resmlp_model);
-    const size_t left_out = option_index(&resmlp_model, "gelu-code", strlen("gelu-code"));
-    assert_true(left_out < count);
-    assert_int_equal(option_rows_count(&plain), count - 1);
-    for (size_t i = 0; i < count - 1; ++i)
-        assert_string_equal(
-            option_row_at(&plain, i).name, option_row_at(&resmlp_model, i + (i >= left_out)).name);
-}
-
 /* The options that ranks of a run may have of their own; all others must agree. Of files, all ranks
  * have one or none has. */
 static const char *const own[] = {"device", "peer-timeout", "output-dir", "overwrite", "export",
     "adapters", "check-finite", "gradient-check", "gradient-draws", "sample", "prompt",
-    "temperature", "top-p", "plan-csv", "plan-device", "memory-report", "tensorboard", "summary-json", "quiet"};
+    "temperature", "top-p", "plan-csv", "plan-device", "memory-report", "tensorboard",
+    "summary-json", "quiet"};
 static const char *const places[] = {"data", "keep-file", "resume", "import"};
 
 static bool is_among(const char *const *names, size_t count, const char *name)
@@ -365,7 +349,6 @@ int main(void)
     TEST_ADD_EACH(&list, refused, refused_rows, "a checkpoint %s");
     TEST_ADD_EACH(&list, normalise, normalise_rows, "normalise: %s");
     TEST_ADD_EACH(&list, criterion, criteria, "criterion: %s");
-    test_add(&list, no_codes, NULL, "a model without codes");
     test_add(&list, ranks, NULL, "options that ranks must have in common");
     return test_run_on_host("options", &list);
 }

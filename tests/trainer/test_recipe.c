@@ -93,10 +93,8 @@ static void whitens(NO_ROW)
     for (uint32_t i = 0; i < IMAGES; i++)
         order[i] = i;
     TEST_GOOD(dataset_batch(data, DATASET_TRAIN, order, IMAGES, NULL, bytes, labels, &f));
-    for (size_t i = 0; i < 20; i++) {
-        trainer_weight found;
-        if (!airbench_model.weight(run->s.model, i, &found))
-            break;
+    for (size_t i = 0; i < run->s.model->weights_count; i++) {
+        const trainer_weight found = run->s.model->weights[i];
         if (strcmp(found.name, "whiten.weight") == 0)
             w = values_of(run, found.mat);
         if (strcmp(found.name, "group2.conv1.weight") == 0)
@@ -150,8 +148,8 @@ static void views(void **state)
         TEST_GOOD(feed_batch(&s->feed, DATASET_TEST, order, count, &moved, &f));
         memcpy(labels, s->feed.slot[s->feed.next ^ 1].labels, sizeof labels);
         const clprune_net_data data = session_data(s, count, count);
-        TEST_OK(s->type->forward(s->model, &data, false));
-        const float *got = values_of(run, net_model_output(s->model, count));
+        TEST_OK(net_model_forward(s->model, &data, false));
+        const float *got = values_of(run, clprune_net_output(s->model->net, count));
         for (size_t i = 0; i < count * 10; i++)
             logits[i / 10][i % 10] += (double)view->weight * (double)got[i];
     }
@@ -194,9 +192,9 @@ static void mixes(NO_ROW)
         const struct feed_slot *slot = &s->feed.slot[s->feed.next ^ 1];
         const clprune_net_data data = session_data(s, count, count);
         const clprune_mat loss = clprune_mat_rows(s->tally.loss, 0, count);
-        TEST_OK(s->type->forward(s->model, &data, false));
-        const float *logits = values_of(run, net_model_output(s->model, count));
-        TEST_OK(s->type->loss(s->model, &data, loss, CLPRUNE_NO_MAT));
+        TEST_OK(net_model_forward(s->model, &data, false));
+        const float *logits = values_of(run, clprune_net_output(s->model->net, count));
+        TEST_OK(clprune_net_loss(s->model->net, &data, loss, CLPRUNE_NO_MAT));
         TEST_OK(clprune_mat_read(s->context, loss, got));
         for (size_t i = 0; i < count; i++) {
             const double share = (double)slot->shares[i];

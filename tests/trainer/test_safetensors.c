@@ -290,10 +290,10 @@ static const model_row models[] = {
 };
 static const model_row gpt = {&gpt_model, 0, NULL};
 
-TEST_UNDO(destroy_model, ((const model_row *)of)->type->destroy(what))
+TEST_UNDO(destroy_model, net_model_destroy(what))
 
 /* classes: of GPT, the context. */
-static void *make_model(const model_row *row, size_t classes, uint64_t seed)
+static net_model *make_model(const model_row *row, size_t classes, uint64_t seed)
 {
     trainer_sizes sizes = {.arch = row->arch};
     if (row->type->tokens) {
@@ -302,24 +302,24 @@ static void *make_model(const model_row *row, size_t classes, uint64_t seed)
         sizes.image = 32;
         sizes.classes = classes;
     }
-    assert_null(row->type->settle(row->type, &sizes));
-    void *model;
-    TEST_OK(row->type->create(row->type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
-    test_later(destroy_model, (void *)(uintptr_t)row, model);
-    TEST_OK(row->type->init(model, seed, NULL));
+    assert_null(net_model_settle(row->type, &sizes));
+    net_model *model;
+    TEST_OK(net_model_create(row->type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
+    test_later(destroy_model, NULL, model);
+    TEST_OK(net_model_init(model, seed, NULL));
     return model;
 }
 
 /* Exports a model to a file; imports a file into one. */
-static void write_weights(const model_row *row, void *model, const char *path)
+static void write_weights(const net_model *model, const char *path)
 {
-    TEST_GOOD(weights_export(row->type, model, test_context(), path, &f));
+    TEST_GOOD(weights_export(model, path, &f));
 }
 
-static void read_weights(const model_row *row, void *model, const char *path, bool leaves_head)
+static void read_weights(net_model *model, const char *path, bool leaves_head)
 {
     weights_imported imported;
-    TEST_GOOD(weights_import(row->type, model, test_context(), path, 1, &imported, &f));
+    TEST_GOOD(weights_import(model, path, 1, &imported, &f));
     assert_int_equal(imported.head_left, leaves_head);
 }
 
@@ -330,13 +330,21 @@ static float *values_of(const trainer_weight *w)
     return values;
 }
 
-/* Whether two models have the same weights; of the head, only where `head`. */
-static bool same_weights(const model_row *row, void *a, void *b, bool head)
+static const trainer_weight *weight_of(const net_model *model, const char *name)
 {
-    trainer_weight wa, wb;
+    size_t i = 0;
+    while (strcmp(model->weights[i].name, name) != 0)
+        assert_true(++i < model->weights_count);
+    return &model->weights[i];
+}
+
+/* Whether two models have the same weights; of the head, only where `head`. */
+static bool same_weights(const net_model *a, const net_model *b, bool head)
+{
     bool same = true;
-    for (size_t i = 0; row->type->weight(a, i, &wa); i++) {
-        assert_true(row->type->weight(b, i, &wb));
+    assert_int_equal(a->weights_count, b->weights_count);
+    for (size_t i = 0; i < a->weights_count; i++) {
+        const trainer_weight wa = a->weights[i], wb = b->weights[i];
         if (wa.head && !head)
             continue;
         float *va = values_of(&wa), *vb = values_of(&wb);
@@ -346,12 +354,12 @@ static bool same_weights(const model_row *row, void *a, void *b, bool head)
 }
 
 /* A copy of a file in which the head's tensors have other names. */
-static void put_without_head(const model_row *row, void *model, const char *from, const char *to)
+static void put_without_head(const net_model *model, const char *from, const char *to)
 {
     size_t bytes;
-    trainer_weight w;
     char *file = test_file_read(from, &bytes);
-    for (size_t i = 0; row->type->weight(model, i, &w); i++) {
+    for (size_t i = 0; i < model->weights_count; i++) {
+        const trainer_weight w = model->weights[i];
         char *at = w.head ? strstr(file + 8, test_text("\"%s\"", w.name)) : NULL;
         assert_true(at != NULL || !w.head);
         if (at != NULL)
@@ -394,26 +402,25 @@ static void prefixes(void **state)
     const model_row *row = *state;
     const char *folder = test_folder(), *first = test_text("%s/1", folder),
                *second = test_text("%s/2", folder);
-    void *a = make_model(row, 10, 1), *b = make_model(row, 10, 2);
+    net_model *a = make_model(row, 10, 1), *b = make_model(row, 10, 2);
     weights_imported imported;
-    write_weights(row, a, first);
+    write_weights(a, first);
     for (size_t i = 0; i < COUNT_OF(known); i++) {
         put_prefixed(first, known[i], NULL, second);
-        TEST_OK(row->type->init(b, 2, NULL));
-        TEST_GOOD(weights_import(row->type, b, test_context(), second, 1, &imported, &f));
+        TEST_OK(net_model_init(b, 2, NULL));
+        TEST_GOOD(weights_import(b, second, 1, &imported, &f));
         assert_string_equal(imported.prefix, known[i]);
         assert_false(imported.head_left);
-        assert_true(same_weights(row, a, b, true));
+        assert_true(same_weights(a, b, true));
     }
     put_prefixed(first, "", "ema.", second);
-    TEST_GOOD(weights_import(row->type, b, test_context(), second, 1, &imported, &f));
+    TEST_GOOD(weights_import(b, second, 1, &imported, &f));
     assert_string_equal(imported.prefix, "");
     put_prefixed(first, "model.", "ema.", second);
-    TEST_REFUSED(weights_import(row->type, b, test_context(), second, 1, &imported, &f), CODE_DATA,
-        "\"model.\" or with \"ema.\"");
+    TEST_REFUSED(
+        weights_import(b, second, 1, &imported, &f), CODE_DATA, "\"model.\" or with \"ema.\"");
     put_prefixed(first, "x", NULL, second); /* no name of a module */
-    TEST_REFUSED(weights_import(row->type, b, test_context(), second, 1, &imported, &f), CODE_DATA,
-        "no tensor \"");
+    TEST_REFUSED(weights_import(b, second, 1, &imported, &f), CODE_DATA, "no tensor \"");
 }
 
 static void round_trip(void **state)
@@ -422,22 +429,18 @@ static void round_trip(void **state)
     const char *folder = test_folder(), *first = test_text("%s/1", folder),
                *second = test_text("%s/2", folder);
     weights_imported imported;
-    void *a = make_model(row, 10, 1), *b = make_model(row, 10, 2);
-    assert_false(same_weights(row, a, b, true));
-    write_weights(row, a, first);
-    read_weights(row, b, first, false);
-    assert_true(same_weights(row, a, b, true));
-    write_weights(row, b, second);
+    net_model *a = make_model(row, 10, 1), *b = make_model(row, 10, 2);
+    assert_false(same_weights(a, b, true));
+    write_weights(a, first);
+    read_weights(b, first, false);
+    assert_true(same_weights(a, b, true));
+    write_weights(b, second);
     test_file_same(first, second);
     if (row->oihw != NULL) { /* PyTorch's order in the file */
         const safetensors *s = open_file(first);
         const safetensor *t = safetensors_find(s, row->oihw);
-        trainer_weight w;
-        size_t i = 0;
-        while (row->type->weight(a, i, &w) && strcmp(w.name, row->oihw) != 0)
-            i++;
         assert_non_null(t);
-        float *read = test_floats(t->count), *have = values_of(&w);
+        float *read = test_floats(t->count), *have = values_of(weight_of(a, row->oihw));
         TEST_GOOD(safetensors_read(s, t, read, &f));
         const size_t in = t->shape[1], o = 3, c = 5, y = 2, x = 1;
         assert_true(
@@ -445,22 +448,21 @@ static void round_trip(void **state)
     }
     /* a head of other classes, or that is not there, stays; anything else that does not fit changes
      * nothing */
-    void *c = make_model(row, 7, 4);
-    read_weights(row, c, first, true);
-    assert_true(same_weights(row, a, c, false));
-    TEST_OK(row->type->init(c, 6, NULL));
-    put_without_head(row, a, first, second);
-    read_weights(row, c, second, true);
-    assert_true(same_weights(row, a, c, false));
-    TEST_OK(row->type->init(b, 5, NULL));
-    void *d = make_model(row, 10, 5);
+    net_model *c = make_model(row, 7, 4);
+    read_weights(c, first, true);
+    assert_true(same_weights(a, c, false));
+    TEST_OK(net_model_init(c, 6, NULL));
+    put_without_head(a, first, second);
+    read_weights(c, second, true);
+    assert_true(same_weights(a, c, false));
+    TEST_OK(net_model_init(b, 5, NULL));
+    net_model *d = make_model(row, 10, 5);
     size_t bytes;
     unsigned char *file = test_file_read(first, &bytes);
     memset(file + bytes - 4, 0xff, 4); /* of the last tensor: a NaN */
     test_file_write(second, file, bytes);
-    TEST_REFUSED(weights_import(row->type, b, test_context(), second, 1, &imported, &f), CODE_DATA,
-        "not finite");
-    assert_true(same_weights(row, b, d, true));
+    TEST_REFUSED(weights_import(b, second, 1, &imported, &f), CODE_DATA, "not finite");
+    assert_true(same_weights(b, d, true));
 }
 
 /* A copy of a file of GPT-2 as GPT2LMHeadModel has it: names begin with "transformer.", block 0 has
@@ -501,38 +503,33 @@ static void gpt_files(NO_ROW)
     const char *folder = test_folder(), *first = test_text("%s/1", folder),
                *second = test_text("%s/2", folder), *third = test_text("%s/3", folder);
     weights_imported imported;
-    void *a = make_model(&gpt, CONTEXT, 1), *b = make_model(&gpt, CONTEXT, 2);
-    write_weights(&gpt, a, first);
+    net_model *a = make_model(&gpt, CONTEXT, 1), *b = make_model(&gpt, CONTEXT, 2);
+    write_weights(a, first);
     const safetensors *s = open_file(first);
     const safetensor *t = safetensors_find(s, "h.1.mlp.c_fc.weight");
     assert_non_null(t);
     assert_true(t->rank == 2 && t->shape[0] == DIM && t->shape[1] == 4 * DIM);
     assert_null(safetensors_find(s, "lm_head.weight"));
-    trainer_weight w;
-    size_t i = 0;
-    while (gpt_model.weight(a, i, &w) && strcmp(w.name, "h.1.mlp.c_fc.weight") != 0)
-        i++;
-    float *read = test_floats(t->count), *have = values_of(&w);
+    float *read = test_floats(t->count), *have = values_of(weight_of(a, "h.1.mlp.c_fc.weight"));
     TEST_GOOD(safetensors_read(s, t, read, &f));
     assert_true(read[3 * 4 * DIM + 200] == have[200 * DIM + 3]);
 
     put_lm_head(first, second);
-    read_weights(&gpt, b, second, false);
-    assert_true(same_weights(&gpt, a, b, true));
-    write_weights(&gpt, b, third);
+    read_weights(b, second, false);
+    assert_true(same_weights(a, b, true));
+    write_weights(b, third);
     test_file_same(first, third);
 
     /* a shorter context takes the first positions */
-    void *shorter = make_model(&gpt, CONTEXT - 3, 3), *longer = make_model(&gpt, CONTEXT + 1, 4);
-    read_weights(&gpt, shorter, first, false);
-    for (i = 0; gpt_model.weight(a, i, &w) && strcmp(w.name, "wpe.weight") != 0;)
-        i++;
-    have = values_of(&w);
-    assert_true(gpt_model.weight(shorter, i, &w));
-    assert_int_equal(w.mat.rows, CONTEXT - 3);
-    assert_memory_equal(values_of(&w), have, (CONTEXT - 3) * DIM * sizeof *have);
-    TEST_REFUSED(weights_import(&gpt_model, longer, test_context(), first, 1, &imported, &f),
-        CODE_DATA, "\"wpe.weight\" is 8 x 128, the model's 9 x 128");
+    net_model *shorter = make_model(&gpt, CONTEXT - 3, 3),
+              *longer = make_model(&gpt, CONTEXT + 1, 4);
+    read_weights(shorter, first, false);
+    const trainer_weight *first_ones = weight_of(shorter, "wpe.weight");
+    have = values_of(weight_of(a, "wpe.weight"));
+    assert_int_equal(first_ones->mat.rows, CONTEXT - 3);
+    assert_memory_equal(values_of(first_ones), have, (CONTEXT - 3) * DIM * sizeof *have);
+    TEST_REFUSED(weights_import(longer, first, 1, &imported, &f), CODE_DATA,
+        "\"wpe.weight\" is 8 x 128, the model's 9 x 128");
 }
 
 /* A copy of the file `from` in which the first `old` of the header is `new`, and the first count of
@@ -572,63 +569,51 @@ static void counts(NO_ROW)
     const model_row *row = &models[1];
     const char *folder = test_folder(), *from = test_text("%s/from", folder),
                *path = test_text("%s/path", folder), *out = test_text("%s/out", folder);
-    size_t count;
-    void *a = make_model(row, 10, 1), *b = make_model(row, 10, 2), *c = make_model(row, 10, 2);
-    const trainer_count *mine = row->type->counts(a, &count), *its = row->type->counts(b, &count);
+    net_model *a = make_model(row, 10, 1), *b = make_model(row, 10, 2), *c = make_model(row, 10, 2);
+    const trainer_count *mine = a->counts, *its = b->counts;
+    const size_t count = a->counts_count;
     assert_string_equal(mine[0].name, name);
     assert_int_equal(*mine[0].value, 0); /* of a new model */
     for (size_t i = 0; i < count; i++)
         *mine[i].value = (int64_t)(7 + i);
-    write_weights(row, a, from);
+    write_weights(a, from);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         fault f = {0};
         weights_imported imported;
-        TEST_OK(row->type->init(b, 2, NULL));
+        TEST_OK(net_model_init(b, 2, NULL));
         put_changed(from, path, i64, rows[i].to, rows[i].top);
         if (rows[i].part == NULL) {
             const int64_t top = rows[i].top < 0 ? 0 : rows[i].top;
-            read_weights(row, b, path, false);
+            read_weights(b, path, false);
             assert_int_equal(*its[0].value, (top << 56) + 7);
             assert_int_equal(*its[count - 1].value, 7 + count - 1);
             continue;
         }
-        const bool good = weights_import(row->type, b, test_context(), path, 1, &imported, &f);
+        const bool good = weights_import(b, path, 1, &imported, &f);
         test_says(f.text, name);
         test_refused(good, &f, CODE_DATA, rows[i].part);
-        assert_true(same_weights(row, b, c, true));
+        assert_true(same_weights(b, c, true));
         for (size_t k = 0; k < count; k++)
             assert_int_equal(*its[k].value, 0);
     }
     /* a file without counts comes back without them */
     for (size_t i = 0; i < count; i++)
         *mine[i].value = TRAINER_NO_COUNT;
-    write_weights(row, a, from);
-    read_weights(row, b, from, false);
+    write_weights(a, from);
+    read_weights(b, from, false);
     assert_int_equal(*its[0].value, TRAINER_NO_COUNT);
-    write_weights(row, b, out);
+    write_weights(b, out);
     test_file_same(from, out);
-}
-
-static bool no_weight(void *model, size_t index, trainer_weight *weight)
-{
-    (void)model, (void)index, (void)weight;
-    return false;
-}
-
-static const trainer_count *three_counts(void *model, size_t *count)
-{
-    *count = 3;
-    return model;
 }
 
 /* Counts are written in the order of their names, whatever the model's. */
 static void order_of_counts(NO_ROW)
 {
-    static const trainer_model type = {.weight = no_weight, .counts = three_counts};
     int64_t values[3] = {5, TRAINER_NO_COUNT, 6}, got;
-    trainer_count model[3] = {{"b", &values[0]}, {"none", &values[1]}, {"a", &values[2]}};
+    trainer_count model_counts[3] = {{"b", &values[0]}, {"none", &values[1]}, {"a", &values[2]}};
+    const net_model model = {.counts = model_counts, .counts_count = 3};
     const char *path = test_text("%s/w", test_folder());
-    TEST_GOOD(weights_export(&type, model, NULL, path, &f));
+    TEST_GOOD(weights_export(&model, path, &f));
     const safetensors *s = open_file(path);
     assert_int_equal(s->count, 2);
     for (size_t i = 0; i < 2; i++) {

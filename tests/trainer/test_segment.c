@@ -19,12 +19,12 @@ enum { EDGE = 16, EACH = EDGE * EDGE, CLASSES = 6, TESTS = 5 };
 /* Sets the last layer's bias so that one class has the largest logit of every pixel. */
 static void say_only(training_run *run, int class)
 {
-    trainer_weight weight;
+    const net_model *model = run->s.model;
     float bias[CLASSES] = {0};
     bias[class] = 1e6f;
-    for (size_t i = 0; segment_model.weight(run->s.model, i, &weight); i++)
-        if (strcmp(weight.name, "outc.conv.bias") == 0) {
-            TEST_OK(clprune_mat_write(run->s.context, weight.mat, bias));
+    for (size_t i = 0; i < model->weights_count; i++)
+        if (strcmp(model->weights[i].name, "outc.conv.bias") == 0) {
+            TEST_OK(clprune_mat_write(run->s.context, model->weights[i].mat, bias));
             return;
         }
     fail_msg("no outc.conv.bias");

@@ -17,7 +17,7 @@ static void state_comes_back(NO_ROW)
     test_run_whole(&linear_with_state, LINEAR_SMALL "--epochs 2 --output-dir %s/whole", folder);
     test_run_whole(
         &linear_with_state, LINEAR_SMALL "--epochs 2 --steps 2 --output-dir %s/part", folder);
-    const checkpoint_record *mean = test_record(test_checkpoint(last), "model/mean");
+    const checkpoint_record *mean = test_record(test_checkpoint(last), LINEAR_MEAN);
     assert_int_equal(mean->type, CHECKPOINT_F32);
     assert_int_equal(mean->rows * mean->cols, 4);
     for (size_t i = 0; i < 4; i++) {
@@ -27,10 +27,10 @@ static void state_comes_back(NO_ROW)
     test_run_whole(&linear_with_state, "--resume %s", last);
     const checkpoint *part = test_checkpoint(last),
                      *whole = test_checkpoint(test_text("%s/whole/last.ckpt", folder));
-    same_record(whole, part, "model/mean", 4 * sizeof(float));
-    same_record(whole, part, "param/w", 4 * 768 * sizeof(float));
-    same_record(whole, part, "count/batches", sizeof(uint64_t));
-    assert_int_equal(*(const uint64_t *)test_record(part, "count/batches")->data, 6);
+    same_record(whole, part, LINEAR_MEAN, 4 * sizeof(float));
+    same_record(whole, part, LINEAR_W, 4 * 768 * sizeof(float));
+    same_record(whole, part, LINEAR_COUNT, sizeof(uint64_t));
+    assert_int_equal(*(const uint64_t *)test_record(part, LINEAR_COUNT)->data, 6);
     /* the losses of both epochs, which the state decides on */
     const double *a = test_record(whole, "log")->data, *b = test_record(part, "log")->data;
     for (size_t row = 0; row < 2; row++)
@@ -44,7 +44,7 @@ static void state_is_missed(NO_ROW)
     const char *folder = test_folder();
     test_run_whole(&linear_without_state, LINEAR_SMALL "--epochs 1 --output-dir %s", folder);
     test_run_refused(
-        &linear_with_state, CODE_DATA, "'model/mean'", "--resume %s/last.ckpt", folder);
+        &linear_with_state, CODE_DATA, "'" LINEAR_MEAN "'", "--resume %s/last.ckpt", folder);
 }
 
 /* States that are not finite are not saved. */
@@ -55,8 +55,8 @@ static void state_diverges(NO_ROW)
     training_run *run =
         test_run_open(&linear_with_state, LINEAR_SMALL "--epochs 1 --output-dir %s", folder);
     test_run_train(run);
-    TEST_OK(clprune_mat_write(run->s.context, ((linear_model *)run->s.model)->mean, bad));
-    TEST_REFUSED(run_save(run, &f), CODE_DIVERGED, "model/mean");
+    TEST_OK(clprune_mat_write(run->s.context, run->s.model->states[0].mat, bad));
+    TEST_REFUSED(run_save(run, &f), CODE_DIVERGED, LINEAR_MEAN);
     test_end(run);
     test_run_whole(&linear_with_state, "--resume %s/last.ckpt", folder); /* the last good one */
 }
@@ -89,32 +89,13 @@ static void time_of_first_steps(NO_ROW)
     assert_int_equal(run->epoch.samples, 28);
 }
 
-/* --memory-limit of a model without presets to choose from: it takes its batch, or the largest. */
-static void limit_without_ladder(NO_ROW)
-{
-    static const char *const batches[] = {"--batch-size 8", "", "--activations dense"};
-    for (size_t i = 0; i < COUNT_OF(batches); i++) {
-        training_run *run = test_run_open(&linear_without_ladder,
-            "--train-limit 24 --test-limit 12 --steps 1 --memory-limit 1G %s", batches[i]);
-        const options *o = run->s.options;
-        assert_int_equal(o->batch_size, i == 0 ? 8 : 24);
-        assert_int_equal(o->activations, 0);
-        assert_int_equal(o->criterion, CLPRUNE_CRITERION_SAMPLED); /* the preset's */
-        assert_true(o->sparsity <= 0);
-        test_run_epoch(run);
-    }
-    const char *said = test_run_refused(
-        &linear_without_ladder, CODE_MEMORY, "", "--steps 1 --batch-size 8 --memory-limit 1K");
-    assert_null(strstr(said, "take 0 bytes"));
-}
-
 /* What the command line says of a model comes from its table. */
 static void options_of_the_model(NO_ROW)
 {
-    static const char *const refused[][2] = {{"--gelu-code 4", "'--gelu-code'"},
+    static const char *const refused[][2] = {
         {"--stretch 10", "--stretch: '10' is not a whole number from 1 to 9"},
         {"--image-size 17 --stretch 2 --steps 1", "--image-size 17, --stretch 2: 17 is no size"},
-        {"--activations paper", "'paper' is not one of dense"}};
+        {"--arch paper", "'paper' is not one of small large"}};
     char *text = NULL;
     size_t size = 0;
     FILE *help = open_memstream(&text, &size);
@@ -124,7 +105,6 @@ static void options_of_the_model(NO_ROW)
     test_says(text, "usage: linear-train");
     test_says(text, "  --stretch N ");
     test_says(text, "small (the default) or large");
-    assert_null(strstr(text, "gelu-code")); /* no preset keeps codes */
     free(text);
     for (size_t i = 0; i < COUNT_OF(refused); i++)
         test_run_refused(&linear_with_state, CODE_USAGE, refused[i][1], "%s", refused[i][0]);
@@ -138,7 +118,6 @@ int main(void)
     test_add(&list, state_diverges, NULL, "a state that diverges");
     test_add(&list, gradients_of_the_same_state, NULL, "gradients of the same state");
     test_add(&list, time_of_first_steps, NULL, "the time of first steps");
-    test_add(&list, limit_without_ladder, NULL, "a limit of memory without presets to choose from");
     test_add(&list, options_of_the_model, NULL, "options of the model");
     return test_run_on_each_device("trainer_model", &list);
 }

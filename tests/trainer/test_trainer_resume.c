@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "support/linear_model.h"
+#include "support/linker_wrap.h"
 #include "support/test_dataset.h"
 #include "support/test_run.h"
 #include "trainer/data/rng.h"
@@ -14,13 +15,22 @@ static uint64_t seed_from(rng_domain domain, uint64_t seed, uint32_t a)
     return high << 32 | rng_next(&r);
 }
 
-/* The seeds of the steps of a run, which has done one already. */
-static void check_seeds(const training_run *run, rng_domain domain, uint32_t first)
+/* The seeds of the net's latest passes. */
+static uint64_t seeds[8];
+static size_t seeds_count;
+TEST_WRAP(void, clprune_net_set_seed, (clprune_net * net, uint64_t seed))
 {
-    const linear_model *m = run->s.model;
-    assert_int_equal(m->steps, 2);
-    for (size_t i = 0; i < m->steps; i++)
-        assert_true(m->seeds[i] == seed_from(domain, 1, first + (uint32_t)i));
+    if (seeds_count < COUNT_OF(seeds))
+        seeds[seeds_count++] = seed;
+    __real_clprune_net_set_seed(net, seed);
+}
+
+/* The seeds of the steps of a run, which has done one already. */
+static void check_seeds(rng_domain domain, uint32_t first)
+{
+    assert_int_equal(seeds_count, 2);
+    for (size_t i = 0; i < seeds_count; i++)
+        assert_true(seeds[i] == seed_from(domain, 1, first + (uint32_t)i));
 }
 
 /* A copy of a checkpoint beside it: with the record *other; with `again` besides one of its name
@@ -75,13 +85,13 @@ static void counts_go_on(NO_ROW)
     const char *last = stopped_run();
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const char *old =
-            with_record(last, "count/batches", 1, rows[i].is_there ? &rows[i].before : NULL);
+            with_record(last, LINEAR_COUNT, 1, rows[i].is_there ? &rows[i].before : NULL);
         training_run *run = test_run_open(
             &linear_with_state, "--resume %s --steps 1 --output-dir %s-%zu", old, last, i);
         test_run_train(run);
-        assert_int_equal(((linear_model *)run->s.model)->batches, rows[i].after);
+        assert_int_equal(run->s.model->counted[0], rows[i].after);
         const checkpoint *c = test_checkpoint(test_text("%s-%zu/last.ckpt", last, i));
-        const checkpoint_record *record = checkpoint_find(c, "count/batches");
+        const checkpoint_record *record = checkpoint_find(c, LINEAR_COUNT);
         assert_true((record != NULL) == rows[i].is_there);
         if (record != NULL)
             assert_true(*(const uint64_t *)record->data == (uint64_t)rows[i].after);
@@ -95,13 +105,13 @@ static void other_records(NO_ROW)
     static const struct {
         const char *name, *like, *said;
     } rows[] = {
-        {"param/other", "param/w", "the record 'param/other' is unknown; a newer linear-train"},
-        {"state3/w", "param/w", "the record 'state3/w' is unknown"},
-        {"model/other", "model/mean", "the record 'model/other' is unknown"},
-        {"count/other", "count/batches", "the record 'count/other' is unknown"},
+        {"param/other", LINEAR_W, "the record 'param/other' is unknown; a newer linear-train"},
+        {"state3/w", LINEAR_W, "the record 'state3/w' is unknown"},
+        {"model/other", LINEAR_MEAN, "the record 'model/other' is unknown"},
+        {"count/other", LINEAR_COUNT, "the record 'count/other' is unknown"},
         {"other", "position", "the record 'other' is unknown"},
-        {"param/w", "param/w", "the record 'param/w' is there twice"},
-        {"count/batches", "count/batches", "the record 'count/batches' is there twice"},
+        {LINEAR_W, LINEAR_W, "the record '" LINEAR_W "' is there twice"},
+        {LINEAR_COUNT, LINEAR_COUNT, "the record '" LINEAR_COUNT "' is there twice"},
         {"position", "position", "the record 'position' is there twice"},
         {"log", "log", "the record 'log' is there twice"},
     };
@@ -182,10 +192,10 @@ static void nonsense_in_a_checkpoint(NO_ROW)
         {"log", 8, (double)NAN, "row 1 of its log"},
         {"log", 9, 1e300, "row 1 of its log"},
         {"log", 10, -5, "row 1 of its log"},
-        {"param/w", 5, (double)NAN, "'param/w' has a value that is not finite"},
-        {"model/mean", 2, (double)INFINITY, "'model/mean' has a value that is not finite"},
-        {"count/batches", 0, 0x1p63,
-            "'count/batches' is 9223372036854775808, not 0 to 9223372036854775807"},
+        {LINEAR_W, 5, (double)NAN, "'" LINEAR_W "' has a value that is not finite"},
+        {LINEAR_MEAN, 2, (double)INFINITY, "'" LINEAR_MEAN "' has a value that is not finite"},
+        {LINEAR_COUNT, 0, 0x1p63,
+            "'" LINEAR_COUNT "' is 9223372036854775808, not 0 to 9223372036854775807"},
     };
     char device[512];
     double twice[2 * CSV_COLUMNS_WITHOUT_NORMS] = {0};
@@ -200,7 +210,7 @@ static void nonsense_in_a_checkpoint(NO_ROW)
             "its log has 0 rows, not one for each of 1 epochs"},
         {"log", 2, twice, "row 2 of its log is not that of epoch 2"},
         {"device", 1, device, "its device is no text"},
-        {"count/batches", 2, (uint64_t[]){4, 4}, "'count/batches' is 2 x 1, not 1 x 1"},
+        {LINEAR_COUNT, 2, (uint64_t[]){4, 4}, "'" LINEAR_COUNT "' is 2 x 1, not 1 x 1"},
     };
     const char *last = stopped_run();
     memcpy(twice, test_record(test_checkpoint(last), "log")->data,
@@ -337,15 +347,17 @@ static void streams(NO_ROW)
     const char *folder = test_folder(), *last = test_text("%s/last.ckpt", folder);
     training_run *run = test_run_open(
         &linear_with_state, LINEAR_SMALL "--epochs 2 --steps 2 --output-dir %s", folder);
+    seeds_count = 0;
     test_run_train(run);
-    check_seeds(run, RNG_PRUNE, 0);
+    check_seeds(RNG_PRUNE, 0);
     for (size_t i = 0; i < 2; i++) /* at the tensors that there are, and beyond */
         for (uint32_t tensor = 0; tensor < 300; tensor++)
-            assert_true(((linear_model *)run->s.model)->seeds[i] != seed_from(RNG_INIT, 1, tensor));
+            assert_true(seeds[i] != seed_from(RNG_INIT, 1, tensor));
     test_end(run);
     run = test_run_open(&linear_with_state, "--resume %s --steps 2", last);
+    seeds_count = 0;
     test_run_train(run);
-    check_seeds(run, RNG_PRUNE, 2);
+    check_seeds(RNG_PRUNE, 2);
     test_end(run);
 }
 

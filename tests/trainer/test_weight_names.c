@@ -22,37 +22,38 @@ static const struct {
 } models[MODELS] = {{&gpt_model, 0}, {&gpt_model, 7}, {&bert_model, 0}, {&vit_model, 4},
     {&resmlp_model, 4}, {&resnet_model, 3}};
 
-TEST_UNDO(destroy_model, ((const trainer_model *)of)->destroy(what))
+TEST_UNDO(destroy_model, net_model_destroy(what))
 
-static void *make_model(size_t kind, uint64_t seed)
+static net_model *make_model(size_t kind, uint64_t seed)
 {
     const trainer_model *type = models[kind].type;
     trainer_sizes sizes = {.arch = models[kind].arch};
-    void *model;
+    net_model *model;
     if (type->tokens)
         sizes.extra[0] = 8;
-    assert_null(type->settle(type, &sizes));
-    TEST_OK(type->create(type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
-    test_later(destroy_model, (void *)(uintptr_t)type, model);
-    TEST_OK(type->init(model, seed, NULL));
+    assert_null(net_model_settle(type, &sizes));
+    TEST_OK(net_model_create(type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
+    test_later(destroy_model, NULL, model);
+    TEST_OK(net_model_init(model, seed, NULL));
     return model;
 }
 
 /* Writes random values, or zeros. */
-static void write_weights(const trainer_model *type, void *model, bool random)
+static void write_weights(const net_model *model, bool random)
 {
     const float most = random ? 1 : 0;
-    trainer_weight w;
-    for (size_t i = 0; type->weight(model, i, &w); i++)
+    for (size_t i = 0; i < model->weights_count; i++) {
+        const clprune_mat mat = model->weights[i].mat;
         TEST_OK(clprune_mat_write(
-            test_context(), w.mat, test_new_uniform(i, -most, most, w.mat.rows * w.mat.cols)));
+            test_context(), mat, test_new_uniform(i, -most, most, mat.rows * mat.cols)));
+    }
 }
 
-static void check_same(const trainer_model *type, void *a, void *b, const char *what)
+static void check_same(const net_model *a, const net_model *b, const char *what)
 {
-    trainer_weight wa, wb;
-    for (size_t i = 0; type->weight(a, i, &wa); i++) {
-        assert_true(type->weight(b, i, &wb));
+    assert_int_equal(a->weights_count, b->weights_count);
+    for (size_t i = 0; i < a->weights_count; i++) {
+        const trainer_weight wa = a->weights[i], wb = b->weights[i];
         const size_t count = wa.mat.rows * wa.mat.cols;
         float *va = test_floats(count), *vb = test_floats(count);
         TEST_OK(clprune_mat_read(test_context(), wa.mat, va));
@@ -176,9 +177,9 @@ static void names(void **state)
     const trainer_model *type = models[kind].type;
     const char *first = test_text("%s/1", test_folder()),
                *second = test_text("%s/2", test_folder());
-    void *a = make_model(kind, 1), *b = make_model(kind, 2);
-    write_weights(type, a, true);
-    TEST_GOOD(weights_export(type, a, test_context(), first, &f));
+    net_model *a = make_model(kind, 1), *b = make_model(kind, 2);
+    write_weights(a, true);
+    TEST_GOOD(weights_export(a, first, &f));
     const safetensors *s = open_file(first);
     size_t tried = 0;
     for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -190,8 +191,8 @@ static void names(void **state)
             naming form = rows[i].form;
             form.prefix = prefixes[p];
             put_file(type, s, &form, NULL, 0, NULL, second);
-            write_weights(type, b, false);
-            if (!weights_import(type, b, test_context(), second, 3, &imported, &f))
+            write_weights(b, false);
+            if (!weights_import(b, second, 3, &imported, &f))
                 fail_msg("form %zu, prefix %s: %s", i, prefixes[p], f.text);
             const char *prefix = prefixes[p];
             if (kind == LLAMA && rows[i].form.other && strlen(prefix) >= 6 &&
@@ -200,7 +201,7 @@ static void names(void **state)
             assert_string_equal(imported.prefix, prefix);
             assert_string_equal(imported.unread, "");
             assert_false(imported.head_left);
-            check_same(type, a, b, prefixes[p]);
+            check_same(a, b, prefixes[p]);
             tried++;
             test_release(mark);
         }
@@ -313,8 +314,8 @@ static void unread(void **state)
     const trainer_model *type = models[kind].type;
     const char *first = test_text("%s/1", test_folder()),
                *second = test_text("%s/2", test_folder());
-    void *a = make_model(kind, 1), *b = make_model(kind, 2);
-    TEST_GOOD(weights_export(type, a, test_context(), first, &f));
+    net_model *a = make_model(kind, 1), *b = make_model(kind, 2);
+    TEST_GOOD(weights_export(a, first, &f));
     const safetensors *s = open_file(first);
     for (size_t i = 0; i < COUNT_OF(rest); i++) {
         const rest_row *row = &rest[i];
@@ -324,7 +325,7 @@ static void unread(void **state)
         if (row->kind != kind)
             continue;
         put_file(type, s, &(naming){.prefix = row->prefix}, &row->extra, 1, NULL, second);
-        const bool good = weights_import(type, b, test_context(), second, 3, &imported, &f);
+        const bool good = weights_import(b, second, 3, &imported, &f);
         if (good == row->wrong || strstr(good ? imported.unread : f.text, row->named) == NULL ||
             (row->named[0] == '\0' && imported.unread[0] != '\0'))
             fail_msg("%s: %s", row->extra.name, good ? imported.unread : f.text);
@@ -341,18 +342,18 @@ static void tied_and_many(NO_ROW)
     extra extras[MANY] = {{"lm_head.weight", "F32", "256,128", 0, "wte.weight"}};
     const char *first = test_text("%s/1", test_folder()),
                *second = test_text("%s/2", test_folder());
-    void *a = make_model(GPT2, 1), *b = make_model(GPT2, 2);
+    net_model *a = make_model(GPT2, 1), *b = make_model(GPT2, 2);
     weights_imported imported;
-    TEST_GOOD(weights_export(&gpt_model, a, test_context(), first, &f));
+    TEST_GOOD(weights_export(a, first, &f));
     const safetensors *s = open_file(first);
     put_file(&gpt_model, s, &(naming){.other = true}, extras, 1, "wte.weight", second);
-    TEST_GOOD(weights_import(&gpt_model, b, test_context(), second, 3, &imported, &f));
+    TEST_GOOD(weights_import(b, second, 3, &imported, &f));
     assert_string_equal(imported.unread, "");
-    check_same(&gpt_model, a, b, "a head alone");
+    check_same(a, b, "a head alone");
     for (size_t i = 0; i < MANY; i++)
         extras[i] = (extra)F32(test_text("score%zu.%zu.weight", i % 8, i / 8), "2", 2);
     put_file(&gpt_model, s, &(naming){0}, extras, MANY, NULL, second);
-    TEST_GOOD(weights_import(&gpt_model, b, test_context(), second, 3, &imported, &f));
+    TEST_GOOD(weights_import(b, second, 3, &imported, &f));
     test_says(imported.unread, "\"score0.*.weight\" (5), \"score1.*.weight\" (5), ");
     test_says(imported.unread, "\"score5.*.weight\" (5) and 10 more");
 }
@@ -363,23 +364,21 @@ static void initial_values(NO_ROW)
     const trainer_model *type = &bert_model;
     const char *first = test_text("%s/1", test_folder()),
                *second = test_text("%s/2", test_folder());
-    void *a = make_model(BERT, 1), *b = make_model(BERT, 7), *c = make_model(BERT, 3);
+    net_model *a = make_model(BERT, 1), *b = make_model(BERT, 7), *c = make_model(BERT, 3);
     weights_imported imported;
-    trainer_weight w;
-    write_weights(type, a, true);
-    TEST_GOOD(weights_export(type, a, test_context(), first, &f));
+    write_weights(a, true);
+    TEST_GOOD(weights_export(a, first, &f));
     put_file(type, open_file(first), &(naming){0}, NULL, 0, "classifier.weight", second);
-    TEST_GOOD(weights_import(type, b, test_context(), second, 3, &imported, &f));
+    TEST_GOOD(weights_import(b, second, 3, &imported, &f));
     assert_true(imported.head_left);
-    for (size_t i = 0; type->weight(c, i, &w); i++) /* that of seed 3 */
-        if (strcmp(w.name, "classifier.weight") == 0) {
-            float *values = test_floats(w.mat.rows * w.mat.cols);
-            TEST_OK(clprune_mat_read(test_context(), w.mat, values));
-            for (size_t k = 0; type->weight(a, k, &w); k++)
-                if (strcmp(w.name, "classifier.weight") == 0)
-                    TEST_OK(clprune_mat_write(test_context(), w.mat, values));
+    for (size_t i = 0; i < c->weights_count; i++) /* that of seed 3 */
+        if (strcmp(c->weights[i].name, "classifier.weight") == 0) {
+            const clprune_mat mat = c->weights[i].mat;
+            float *values = test_floats(mat.rows * mat.cols);
+            TEST_OK(clprune_mat_read(test_context(), mat, values));
+            TEST_OK(clprune_mat_write(test_context(), a->weights[i].mat, values));
         }
-    check_same(type, a, b, "without a head");
+    check_same(a, b, "without a head");
 }
 
 int main(void)

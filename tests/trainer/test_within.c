@@ -26,12 +26,12 @@ static const case_row case_rows[] = {
 
 static const void *weights_of(const char *path)
 {
-    return test_record(test_checkpoint(path), "param/w")->data;
+    return test_record(test_checkpoint(path), LINEAR_W)->data;
 }
 
 static size_t bytes_of_weights(const char *path)
 {
-    const checkpoint_record *w = test_record(test_checkpoint(path), "param/w");
+    const checkpoint_record *w = test_record(test_checkpoint(path), LINEAR_W);
     return (size_t)(w->rows * w->cols) * sizeof(float);
 }
 

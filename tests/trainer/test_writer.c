@@ -5,7 +5,7 @@
 #include "support/test_compare.h"
 #include "support/test_objects.h"
 #include "support/test_rng.h"
-#include "trainer/model/trainer_model.h"
+#include "trainer/model/net_model.h"
 
 extern const trainer_model gpt_model;
 
@@ -25,22 +25,23 @@ static const writer_row rows[] = {{"gpt_micro", 0, NULL, CLPRUNE_VALUES_FP32},
     {"llama_micro with adapters", 7, "4", CLPRUNE_VALUES_FP32},
     {"llama_micro with adapters, 4 bits", 7, "4:*.q_proj", CLPRUNE_VALUES_CODES4}};
 
-TEST_UNDO(destroy_model, ((const trainer_model *)of)->destroy(what))
+TEST_UNDO(destroy_model, net_model_destroy(what))
 
-static void own(void *model)
+static void own(net_model *model)
 {
-    test_later(destroy_model, (void *)(uintptr_t)&gpt_model, model);
+    test_later(destroy_model, NULL, model);
 }
 
 /* The logits behind row `row` of a pass over `count` tokens, from token `first` on. */
-static float *logits_at(void *model, size_t row, size_t first, const int32_t *tokens, size_t count)
+static float *logits_at(
+    net_model *model, size_t row, size_t first, const int32_t *tokens, size_t count)
 {
     const test_buf buffer = test_buf_make(count * sizeof *tokens, tokens + first);
     const clprune_net_data data = {.batch = 1, .tokens = test_buf_ints(&buffer), .first = first};
     const clprune_mat logits = test_new_mat(test_context(), 1, VOCABULARY);
     float *values = test_floats(VOCABULARY);
-    TEST_OK(gpt_model.forward(model, &data, false));
-    TEST_OK(gpt_model.logits(model, 1, row, logits));
+    TEST_OK(net_model_forward(model, &data, false));
+    TEST_OK(clprune_net_logits(model->net, 1, row, logits, NULL));
     TEST_OK(clprune_mat_read(test_context(), logits, values));
     return values;
 }
@@ -64,38 +65,38 @@ static void writes(void **state)
     trainer_sizes sizes = {
         .arch = row->arch, .extra = {CONTEXT}, .lora = row->lora, .base = row->base};
     int32_t tokens[CONTEXT];
-    void *model, *writer, *reader;
+    net_model *model, *writer, *reader;
     const float *want[CONTEXT];
     size_t count;
-    test_rng rng = {3};
-    assert_null(gpt_model.settle(&gpt_model, &sizes));
-    TEST_OK(gpt_model.create(&gpt_model, test_context(), &sizes, &(keep_choice){0}, 2, &model));
+    test_rng draws = {3};
+    assert_null(net_model_settle(&gpt_model, &sizes));
+    TEST_OK(net_model_create(&gpt_model, test_context(), &sizes, &(keep_choice){0}, 2, &model));
     own(model);
-    TEST_OK(gpt_model.init(model, 1, NULL));
-    const clprune_param *params = gpt_model.params(model, &count);
+    TEST_OK(net_model_init(model, 1, NULL));
+    const clprune_param *params = clprune_net_params(model->net, &count);
     for (size_t i = 0; i < count; i++) { /* so that tokens are not alike, and adapters count */
         const clprune_mat mat = params[i].value;
         TEST_OK(clprune_mat_write(
             test_context(), mat, test_new_uniform(i, -0.2f, 0.2f, mat.rows * mat.cols)));
     }
-    TEST_OK(gpt_model.create_writer(model, 1, &writer));
+    TEST_OK(net_model_create_writer(model, 1, &writer));
     own(writer);
     for (size_t i = 0; i < CONTEXT; i++)
-        tokens[i] = (int32_t)test_rng_below(&rng, VOCABULARY);
+        tokens[i] = (int32_t)test_rng_below(&draws, VOCABULARY);
     for (size_t i = 0; i < CONTEXT; i++) {
         want[i] = logits_at(model, i, 0, tokens, CONTEXT);
         close_logits(logits_at(writer, 0, i, tokens, 1), want[i], row->name, i);
     }
-    TEST_OK(gpt_model.create_writer(writer, SEVERAL, &reader)); /* other tokens, from 2 on */
+    TEST_OK(net_model_create_writer(writer, SEVERAL, &reader)); /* other tokens, from 2 on */
     for (size_t i = 2; i < CONTEXT; i++)
-        tokens[i] = (int32_t)test_rng_below(&rng, VOCABULARY);
+        tokens[i] = (int32_t)test_rng_below(&draws, VOCABULARY);
     for (size_t i = 2; i < CONTEXT; i++)
         want[i] = logits_at(model, i, 0, tokens, CONTEXT);
     for (size_t first = 2; first < 15; first += 6)
         for (size_t i = first == 2 ? 0 : 1; i < SEVERAL; i += 2)
             close_logits(logits_at(reader, i, first, tokens, SEVERAL), want[first + i], row->name,
                 first + i);
-    gpt_model.destroy(reader);
+    net_model_destroy(reader);
     for (size_t i = 21; i < CONTEXT; i++)
         close_logits(logits_at(writer, 0, i, tokens, 1), want[i], row->name, i);
 }

@@ -23,12 +23,8 @@ typedef struct tensor {
 } tensor;
 
 typedef struct listing {
-    const trainer_model *type;
-    trainer_weight *weights; /* (weights_count) */
-    bool *changed;           /* (weights_count) the base has another value, or none */
-    size_t weights_count;
-    const trainer_count *counts; /* (counts_count) of the model */
-    size_t counts_count;
+    const net_model *model;
+    bool *changed;   /* of each of its weights: the base has another value, or none */
     tensor *tensors; /* (count) */
     size_t count;
     char (*saved)[NAME]; /* (saved_count) modules that are there as a whole */
@@ -70,7 +66,7 @@ static tensor *add(listing *l, const char *of, const char *end)
 {
     char name[128];
     tensor *t = &l->tensors[l->count++];
-    name_in_model(l->type, of, name, sizeof name);
+    name_in_model(l->model->type, of, name, sizeof name);
     (void)snprintf(t->name, NAME, "base_model.model.%.*s%s",
         end != NULL ? (int)module_length(name) : (int)strlen(name), name, end != NULL ? end : "");
     return t;
@@ -85,8 +81,8 @@ static bool in_module(const char *weight, const char *module, size_t length)
  * with its name, which PEFT would save, too. */
 static bool is_whole(const listing *l, const char *module, size_t length)
 {
-    for (size_t i = 0; i < l->weights_count; ++i) {
-        const char *name = l->weights[i].name;
+    for (size_t i = 0; i < l->model->weights_count; ++i) {
+        const char *name = l->model->weights[i].name;
         const size_t most = module_length(name);
         if (most > length && ((strncmp(name, module, length) == 0 && name[length] == '.') ||
                                  strncmp(name + most - length, module, length) == 0))
@@ -98,25 +94,26 @@ static bool is_whole(const listing *l, const char *module, size_t length)
 static void save_name(listing *l, const char *weight)
 {
     char name[128];
-    name_in_model(l->type, weight, name, sizeof name);
+    name_in_model(l->model->type, weight, name, sizeof name);
     (void)snprintf(l->saved[l->saved_count++], NAME, "%.*s", (int)module_length(name), name);
 }
 
 static void add_counts(listing *l, const char *module, size_t length)
 {
-    for (size_t i = 0; i < l->counts_count; ++i)
-        if (in_module(l->counts[i].name, module, length) && *l->counts[i].value != TRAINER_NO_COUNT)
-            add(l, l->counts[i].name, NULL)->count = l->counts[i].value;
+    for (size_t i = 0; i < l->model->counts_count; ++i)
+        if (in_module(l->model->counts[i].name, module, length) &&
+            *l->model->counts[i].value != TRAINER_NO_COUNT)
+            add(l, l->model->counts[i].name, NULL)->count = l->model->counts[i].value;
 }
 
 /* Adds all tensors of the module of weight `first`. */
 static void add_whole(listing *l, size_t first)
 {
-    const char *module = l->weights[first].name;
+    const char *module = l->model->weights[first].name;
     const size_t length = module_length(module);
     save_name(l, module);
-    for (size_t i = first; i < l->weights_count; ++i) {
-        const trainer_weight *w = &l->weights[i];
+    for (size_t i = first; i < l->model->weights_count; ++i) {
+        const trainer_weight *w = &l->model->weights[i];
         if (!in_module(w->name, module, length))
             continue;
         add(l, w->name, NULL)->weight = w;
@@ -137,25 +134,25 @@ static trainer_weight matrix_of(clprune_mat mat, size_t heads)
  * and its adapter; of what is no such module, single tensors. */
 static void add_module(listing *l, size_t first)
 {
-    const char *module = l->weights[first].name;
+    const char *module = l->model->weights[first].name;
     const size_t length = module_length(module);
     bool other = false;
-    for (size_t i = first; i < l->weights_count; ++i)
-        other = other || (l->changed[i] && in_module(l->weights[i].name, module, length) &&
-                             strcmp(l->weights[i].name + length, ".bias") != 0);
+    for (size_t i = first; i < l->model->weights_count; ++i)
+        other = other || (l->changed[i] && in_module(l->model->weights[i].name, module, length) &&
+                             strcmp(l->model->weights[i].name + length, ".bias") != 0);
     if (other)
         add_counts(l, module, length);
     if (other && is_whole(l, module, length)) {
         add_whole(l, first);
         return;
     }
-    for (size_t i = first; i < l->weights_count; ++i) {
-        const trainer_weight *w = &l->weights[i];
+    for (size_t i = first; i < l->model->weights_count; ++i) {
+        const trainer_weight *w = &l->model->weights[i];
         const bool bias = strcmp(w->name + length, ".bias") == 0;
         if (!in_module(w->name, module, length))
             continue;
         if (l->changed[i]) {
-            const bool inner = !other && l->weights[first].lora_a.rows > 0;
+            const bool inner = !other && l->model->weights[first].lora_a.rows > 0;
             add(l, w->name, inner ? ".base_layer.bias" : NULL)->weight = w;
             l->biases = l->biases || bias;
         } else if (w->lora_a.rows > 0 && !other) {
@@ -168,10 +165,10 @@ static void add_module(listing *l, size_t first)
 }
 
 /* Whether a weight is trained, or a running statistic. */
-static bool is_changed(const trainer_model *type, void *model, const trainer_weight *w)
+static bool is_changed(const net_model *model, const trainer_weight *w)
 {
     size_t count;
-    const clprune_param *params = type->params(model, &count);
+    const clprune_param *params = clprune_net_params(model->net, &count);
     for (size_t i = 0; i < count; ++i) {
         const clprune_mat *value = &params[i].value;
         if (value->buffer == w->mat.buffer && w->mat.offset >= value->offset &&
@@ -187,10 +184,10 @@ static void compare_base(listing *l, const char *path, char *missing, size_t siz
 {
     weight_names base;
     fault unread = {0};
-    const bool opened = path != NULL && weight_names_open(l->type, path, l->weights,
-                                            l->weights_count, &base, &unread);
-    for (size_t i = 0; i < l->weights_count; ++i) {
-        const trainer_weight *w = &l->weights[i];
+    const bool opened = path != NULL && weight_names_open(l->model->type, path, l->model->weights,
+                                            l->model->weights_count, &base, &unread);
+    for (size_t i = 0; i < l->model->weights_count; ++i) {
+        const trainer_weight *w = &l->model->weights[i];
         const file_tensor *t = opened ? weight_names_of(&base, w) : NULL;
         const bool same = t != NULL && t->count == weights_elements(w);
         l->changed[i] = l->changed[i] || (w->head && path != NULL && !same);
@@ -203,30 +200,23 @@ static void compare_base(listing *l, const char *path, char *missing, size_t siz
         weight_names_close(&base);
 }
 
-static bool list(const trainer_model *type, void *model, const char *base, listing *l,
-    char *missing, size_t size, fault *f)
+static bool list(
+    const net_model *model, const char *base, listing *l, char *missing, size_t size, fault *f)
 {
-    trainer_weight w;
-    *l = (listing){.type = type};
-    while (type->weight(model, l->weights_count, &w))
-        ++l->weights_count;
-    const size_t count = l->weights_count;
-    l->counts = trainer_counts(type, model, &l->counts_count);
-    l->weights = calloc(count + 1, sizeof *l->weights);
+    const size_t count = model->weights_count;
+    *l = (listing){.model = model};
     l->changed = calloc(count + 1, sizeof *l->changed);
-    l->tensors = calloc(2 * count + l->counts_count + 1, sizeof *l->tensors);
+    l->tensors = calloc(2 * count + model->counts_count + 1, sizeof *l->tensors);
     l->saved = calloc(2 * count + 1, sizeof *l->saved);
-    if (l->weights == NULL || l->changed == NULL || l->tensors == NULL || l->saved == NULL)
+    if (l->changed == NULL || l->tensors == NULL || l->saved == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    for (size_t i = 0; i < count; ++i) {
-        (void)type->weight(model, i, &l->weights[i]);
-        l->changed[i] = is_changed(type, model, &l->weights[i]);
-    }
+    for (size_t i = 0; i < count; ++i)
+        l->changed[i] = is_changed(model, &model->weights[i]);
     compare_base(l, base, missing, size);
     for (size_t i = 0; i < count; ++i) {
-        const char *module = l->weights[i].name;
+        const char *module = l->model->weights[i].name;
         size_t k = 0;
-        while (!in_module(l->weights[k].name, module, module_length(module)))
+        while (!in_module(l->model->weights[k].name, module, module_length(module)))
             ++k;
         if (k == i)
             add_module(l, i);
@@ -251,7 +241,7 @@ static safetensor header_of(tensor *t)
     return header;
 }
 
-static bool put_tensors(clprune_context *context, const listing *l, const char *folder, fault *f)
+static bool put_tensors(const listing *l, const char *folder, fault *f)
 {
     char path[PATH];
     atomic_file file = {0};
@@ -267,7 +257,8 @@ static bool put_tensors(clprune_context *context, const listing *l, const char *
         if (t->count != NULL)
             safetensors_put_i64(&file, *t->count);
         else
-            good = weights_put(context, t->weight != NULL ? t->weight : &t->matrix, &file, f);
+            good = weights_put(
+                l->model->context, t->weight != NULL ? t->weight : &t->matrix, &file, f);
     }
     free(headers);
     if (good)
@@ -277,10 +268,10 @@ static bool put_tensors(clprune_context *context, const listing *l, const char *
 }
 
 /* Whole names of modules, so that no other layer gets an adapter. */
-static bool put_config(const trainer_model *type, const trainer_sizes *sizes, const listing *l,
-    const char *folder, fault *f)
+static bool put_config(const listing *l, const char *folder, fault *f)
 {
     static const char start[] = "base_model.model.", adapter[] = ".lora_A.weight";
+    const trainer_sizes *sizes = &l->model->sizes;
     const char *between = "";
     const size_t rank = l->rank > 0 ? l->rank : 1;
     char path[PATH];
@@ -294,7 +285,7 @@ static bool put_config(const trainer_model *type, const trainer_sizes *sizes, co
         "  \"r\": %zu,\n  \"lora_alpha\": %.9g,\n  \"use_rslora\": %s,\n  \"lora_dropout\": "
         "%.9g,\n  \"bias\": \"%s\",\n"
         "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": ",
-        trainer_predicts_tokens(type) ? "\"CAUSAL_LM\"" : "null", rank,
+        trainer_predicts_tokens(l->model->type) ? "\"CAUSAL_LM\"" : "null", rank,
         sizes->lora_alpha > 0 ? sizes->lora_alpha : 2 * (double)rank,
         sizes->rslora ? "true" : "false", sizes->lora_dropout, l->biases ? "all" : "none",
         l->transposed ? "true" : "false");
@@ -336,9 +327,8 @@ bool adapters_probe(const char *folder, fault *f)
     return good;
 }
 
-bool adapters_export(const trainer_model *type, const trainer_sizes *sizes, void *model,
-    clprune_context *context, const char *base, const char *folder, char *missing, size_t size,
-    fault *f)
+bool adapters_export(const net_model *model, const char *base, const char *folder, char *missing,
+    size_t size, fault *f)
 {
     listing l;
     missing[0] = '\0';
@@ -346,9 +336,8 @@ bool adapters_export(const trainer_model *type, const trainer_sizes *sizes, void
         (void)snprintf(missing, size, "their base, the initial weights, is in no file");
     if (!check_length(folder, f))
         return false;
-    const bool good = list(type, model, base, &l, missing, size, f) && make_folder(folder, f) &&
-                      put_tensors(context, &l, folder, f) && put_config(type, sizes, &l, folder, f);
-    free(l.weights);
+    const bool good = list(model, base, &l, missing, size, f) && make_folder(folder, f) &&
+                      put_tensors(&l, folder, f) && put_config(&l, folder, f);
     free(l.changed);
     free(l.tensors);
     free(l.saved);

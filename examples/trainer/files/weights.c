@@ -15,22 +15,12 @@ uint64_t weights_elements(const trainer_weight *w)
     return count;
 }
 
-static bool has_weights(const trainer_model *type, fault *f)
+/* The weights of a model, in a copy to be freed; NULL: no memory. */
+static trainer_weight *copy_weights(const net_model *model)
 {
-    return type->weight != NULL ||
-           fault_set(f, CODE_USAGE, "%s has no names for its weights", type->program);
-}
-
-/* All weights of a model, to be freed; NULL: no memory. */
-static trainer_weight *list(const trainer_model *type, void *model, size_t *count)
-{
-    trainer_weight weight;
-    *count = 0;
-    while (type->weight(model, *count, &weight))
-        ++*count;
-    trainer_weight *weights = calloc(*count + 1, sizeof *weights);
-    for (size_t i = 0; weights != NULL && i < *count; ++i)
-        (void)type->weight(model, i, &weights[i]);
+    trainer_weight *weights = calloc(model->weights_count + 1, sizeof *weights);
+    if (weights != NULL && model->weights_count > 0)
+        memcpy(weights, model->weights, model->weights_count * sizeof *weights);
     return weights;
 }
 
@@ -120,9 +110,7 @@ static bool is_longer(const trainer_weight *w, const file_tensor *t)
 
 /* A file, a model whose weights it may have, and room for two tensors of `most` elements. */
 typedef struct source {
-    const trainer_model *type;
-    void *model;
-    clprune_context *context;
+    net_model *model;
     trainer_weight *weights;
     size_t count;
     bool *given; /* (count) has a tensor */
@@ -197,8 +185,8 @@ static bool write_weight(const source *s, const trainer_weight *w, fault *f)
 {
     add_to_all(w, w->less, s->values);
     return fault_check(f, NULL, reorder(w, true, s->values, s->more), "reordering weights") &&
-           fault_check(
-               f, s->context, clprune_mat_write(s->context, w->mat, s->more), "writing weights");
+           fault_check(f, s->model->context, clprune_mat_write(s->model->context, w->mat, s->more),
+               "writing weights");
 }
 
 /* Reads a count; TRAINER_NO_COUNT where the file has none. */
@@ -227,14 +215,13 @@ static bool read_count(const source *s, const char *name, int64_t *value, fault 
 /* Checks the counts of a file, or also gives them to the model. */
 static bool take_counts(const source *s, bool give, fault *f)
 {
-    size_t count;
-    const trainer_count *counts = trainer_counts(s->type, s->model, &count);
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < s->model->counts_count; ++i) {
+        const trainer_count *count = &s->model->counts[i];
         int64_t value;
-        if (!read_count(s, counts[i].name, &value, f))
+        if (!read_count(s, count->name, &value, f))
             return false;
         if (give)
-            *counts[i].value = value;
+            *count->value = value;
     }
     return true;
 }
@@ -295,23 +282,21 @@ bool weights_probe(const trainer_model *type, const char *path, fault *f)
     return good;
 }
 
-bool weights_import(const trainer_model *type, void *model, clprune_context *context,
-    const char *path, uint64_t seed, weights_imported *imported, fault *f)
+bool weights_import(
+    net_model *model, const char *path, uint64_t seed, weights_imported *imported, fault *f)
 {
-    source s = {.type = type, .model = model, .context = context};
+    source s = {.model = model, .weights = copy_weights(model), .count = model->weights_count};
     *imported = (weights_imported){0};
-    if (!has_weights(type, f))
-        return false;
-    s.weights = list(type, model, &s.count);
     bool good = (s.weights != NULL || fault_set(f, CODE_MEMORY, "out of memory")) &&
-                weight_names_open(type, path, s.weights, s.count, &s.names, f);
+                weight_names_open(model->type, path, s.weights, s.count, &s.names, f);
     if (good)
         turn_round(&s);
     good = good && make_room(&s, f) && take(&s, false, f) &&
            weight_names_rest(&s.names, imported->unread, sizeof imported->unread, f);
     if (good && s.count > 0) {
         weight_names_before(&s.names, &s.weights[0], imported->prefix, sizeof imported->prefix);
-        good = fault_check(f, context, type->init(model, seed, s.given), "initialising the model");
+        good = fault_check(
+            f, model->context, net_model_init(model, seed, s.given), "initialising the model");
     }
     good = good && take(&s, true, f);
     for (size_t i = 0; good && i < s.count; ++i)
@@ -333,15 +318,13 @@ static int by_name(const void *a, const void *b)
 }
 
 /* The model's counts that have a value, sorted by name, to be freed; NULL: no memory. */
-static trainer_count *list_counts(const trainer_model *type, void *model, size_t *count)
+static trainer_count *list_counts(const net_model *model, size_t *count)
 {
-    size_t all;
-    const trainer_count *counts = trainer_counts(type, model, &all);
-    trainer_count *listed = calloc(all + 1, sizeof *listed);
+    trainer_count *listed = calloc(model->counts_count + 1, sizeof *listed);
     *count = 0;
-    for (size_t i = 0; listed != NULL && i < all; ++i)
-        if (*counts[i].value != TRAINER_NO_COUNT)
-            listed[(*count)++] = counts[i];
+    for (size_t i = 0; listed != NULL && i < model->counts_count; ++i)
+        if (*model->counts[i].value != TRAINER_NO_COUNT)
+            listed[(*count)++] = model->counts[i];
     if (listed != NULL)
         qsort(listed, *count, sizeof *listed, by_name);
     return listed;
@@ -393,15 +376,13 @@ bool weights_put(clprune_context *context, const trainer_weight *w, atomic_file 
     return good;
 }
 
-bool weights_export(
-    const trainer_model *type, void *model, clprune_context *context, const char *path, fault *f)
+bool weights_export(const net_model *model, const char *path, fault *f)
 {
     atomic_file file = {0};
-    size_t count, counted;
-    if (!has_weights(type, f))
-        return false;
-    trainer_weight *weights = list(type, model, &count);
-    trainer_count *counts = list_counts(type, model, &counted);
+    const size_t count = model->weights_count;
+    size_t counted;
+    trainer_weight *weights = copy_weights(model);
+    trainer_count *counts = list_counts(model, &counted);
     safetensor *tensors = calloc(counted + count + 1, sizeof *tensors);
     const uint64_t most = weights != NULL ? most_elements(weights, count) : 1;
     float *values = malloc(2 * (size_t)most * sizeof *values);
@@ -425,7 +406,7 @@ bool weights_export(
     for (size_t i = 0; good && i < counted; ++i)
         safetensors_put_i64(&file, *counts[i].value);
     for (size_t i = 0; good && i < count; ++i)
-        good = put_values(context, &weights[i], values, values + most, &file, f);
+        good = put_values(model->context, &weights[i], values, values + most, &file, f);
     if (good)
         good = atomic_file_commit(&file, f);
     else

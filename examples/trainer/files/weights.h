@@ -17,7 +17,7 @@
 
 #include "trainer/base/fault.h"
 #include "trainer/files/atomic_file.h"
-#include "trainer/model/trainer_model.h"
+#include "trainer/model/net_model.h"
 
 /* What weights_import did beside taking the weights. */
 typedef struct weights_imported {
@@ -34,14 +34,13 @@ bool weights_probe(const trainer_model *type, const char *path, fault *f);
  * Names are found as weight_names.h says. Tensors that no weight takes are named, or refused where
  * the model would compute something else with them. All tensors are checked before anything is
  * changed. Faults: CODE_DATA, CODE_MEMORY, CODE_USAGE (built without jansson). */
-bool weights_import(const trainer_model *type, void *model, clprune_context *context,
-    const char *path, uint64_t seed, weights_imported *imported, fault *f);
+bool weights_import(
+    net_model *model, const char *path, uint64_t seed, weights_imported *imported, fault *f);
 
 /* Writes the counts that have a value, in I64, then every weight, in fp32, adapters merged into it;
  * each sorted by name.
  * Importing such a file and exporting again gives the same bytes. */
-bool weights_export(
-    const trainer_model *type, void *model, clprune_context *context, const char *path, fault *f);
+bool weights_export(const net_model *model, const char *path, fault *f);
 
 /* Writes the elements of one weight so. */
 bool weights_put(clprune_context *context, const trainer_weight *w, atomic_file *file, fault *f);

@@ -19,7 +19,7 @@ static size_t elements_of(clprune_mat mat)
 /* Copies parameters and states [first, end) of a model to the host, one after the other, or with
  * `write` back to the device. */
 static bool move(
-    const session *s, void *model, size_t first, size_t end, bool write, float *host, fault *f)
+    const session *s, net_model *model, size_t first, size_t end, bool write, float *host, fault *f)
 {
     bool good = true;
     for (size_t i = first; good && i < end; ++i) {
@@ -60,11 +60,11 @@ static bool warm_up(session *s, fault *f)
 
 /* Leaves the gradients of a batch in the model's parameters. Batches follow those of the
  * warm-up. */
-static bool batch_gradients(auto_probe *probe, void *model, size_t batch, fault *f)
+static bool batch_gradients(auto_probe *probe, net_model *model, size_t batch, fault *f)
 {
     session *s = &probe->s;
     const uint64_t index = (s->step + batch) % s->steps_per_epoch;
-    s->type->set_seed(model, 1 + batch);
+    clprune_net_set_seed(model->net, 1 + batch);
     return fault_check_signal(f, "measuring gradients") &&
            gradient_make(s, model, s->order + index * options_pass(s->options),
                session_count_at(options_pass(s->options), index, s->options->train_limit), f);
@@ -115,7 +115,7 @@ bool auto_probe_open(session *run, auto_probe *probe, fault *f)
     if (!session_open_device(s, run, f) || !session_create_feed(s, f) ||
         !session_create_model(s, f) ||
         !fault_check(
-            f, s->context, s->type->init(s->model, o->seed, NULL), "initialising the model"))
+            f, s->context, net_model_init(s->model, o->seed, NULL), "initialising the model"))
         return false;
     probe->batches = s->steps_per_epoch < AUTO_BATCHES ? 1 : AUTO_BATCHES;
     return allocate(probe, f) && warm_up(s, f) &&
@@ -163,12 +163,12 @@ bool auto_probe_errors(auto_probe *probe, const keep_list *rules, const float *b
 {
     const session *s = &probe->s;
     const size_t params = s->params_count;
-    void *model = NULL;
+    net_model *model = NULL;
     size_t count;
     double all = 0;
     const keep_choice choice = {s->options->activations, options_how(s->options), rules, false};
     bool good = fault_check(f, s->context,
-        s->type->create(s->type, s->context, &s->sizes, &choice, options_pass(s->options), &model),
+        net_model_create(s->type, s->context, &s->sizes, &choice, options_pass(s->options), &model),
         "creating a model to measure");
     good = good && move(s, model, 0, params, true, probe->tensors, f);
     memset(errors, 0, params * sizeof *errors);
@@ -177,14 +177,14 @@ bool auto_probe_errors(auto_probe *probe, const keep_list *rules, const float *b
         good =
             move(s, model, params, session_tensors(s), true, probe->tensors + probe->elements, f) &&
             batch_gradients(probe, model, b, f) &&
-            add_errors(probe, s->type->params(model, &count), beside + at,
+            add_errors(probe, clprune_net_params(model->net, &count), beside + at,
                 store == NULL ? NULL : store + at, errors, f);
     }
     for (size_t i = 0; i < params; ++i)
         all += probe->squares[i];
     for (size_t i = 0; i < params; ++i)
         errors[i] = probe->squares[i] > least_share * all ? errors[i] / probe->squares[i] : 0;
-    s->type->destroy(model);
+    net_model_destroy(model);
     return good;
 }
 

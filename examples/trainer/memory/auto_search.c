@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "trainer/memory/auto_keep.h"
+#include "trainer/model/net_presets.h"
 #include "trainer/options/keep_file.h"
 
 enum { BISECTIONS = 30, TRIALS = 64 };
@@ -65,7 +66,7 @@ static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
 /* Tries the ladder's presets with dense's gradients, the mildest first. */
 static bool try_exact(search *s, memory_plan *plan, bool *fits, fault *f)
 {
-    const keep_presets *presets = s->in->type->presets;
+    const keep_presets *presets = &net_presets;
     bool good = true;
     *fits = false;
     for (size_t i = 0; good && !*fits && i < presets->rungs; ++i) {

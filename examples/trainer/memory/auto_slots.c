@@ -1,6 +1,8 @@
 /* The tensors to choose for, and the forms they may have. */
 #include <stdlib.h>
 
+#include "trainer/model/net_presets.h"
+
 #include "trainer/memory/auto_keep.h"
 
 static const float sparsities[] = {0.5f, 0.7f, 0.9f};
@@ -60,7 +62,7 @@ static void add_items(const session *s, auto_keep *a, auto_slot *slot)
 
 static bool list_frames(const session *s, auto_keep *a, fault *f)
 {
-    const keep_presets *presets = s->type->presets;
+    const keep_presets *presets = &net_presets;
     const char *const *frames = presets->rows[s->options->activations].frames;
     for (; a->frames_count < AUTO_FRAMES && frames[a->frames_count] != NULL; ++a->frames_count)
         if (!session_list(s, keep_preset_named(presets, frames[a->frames_count]),

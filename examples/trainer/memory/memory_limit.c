@@ -6,6 +6,7 @@
 
 #include "trainer/memory/auto_keep.h"
 #include "trainer/memory/memory_plan.h"
+#include "trainer/model/net_presets.h"
 
 typedef struct search {
     session *in; /* of the run */
@@ -30,7 +31,7 @@ static bool take_rung(search *s, size_t rung)
     rung %= s->presets;
     if (!s->preset_open)
         return true;
-    const keep_presets *presets = s->in->type->presets;
+    const keep_presets *presets = &net_presets;
     const size_t preset = keep_preset_named(presets, presets->ladder[rung].preset);
     const bool quantises = keep_preset_has(presets, preset, KEEP_QUANTISED),
                last = rung + 1 == presets->rungs ||
@@ -137,7 +138,7 @@ static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
 /* "compact, codes of 4 bits" */
 static void choice_text(const options *o, char *text, size_t size)
 {
-    const keep_presets *presets = o->model->presets;
+    const keep_presets *presets = &net_presets;
     if (keep_preset_has(presets, o->activations, KEEP_QUANTISED))
         (void)snprintf(
             text, size, "%s, codes of %u bits", options_preset(o), options_quantised_bits(o));
@@ -166,11 +167,11 @@ static void say_choice(const search *s, uint64_t bytes)
 static bool fixed_by(const options *o, char *text, size_t size)
 {
     static const char *const names[] = {"base-bits", "activations", "code-bits", "batch-size"};
-    const keep_presets *presets = o->model->presets;
-    const keep_rung *last = presets->rungs > 0 ? &presets->ladder[presets->rungs - 1] : NULL;
-    const bool fewest = last == NULL || options_quantised_bits(o) <= last->code_bits;
+    const keep_presets *presets = &net_presets;
+    const keep_rung *last = &presets->ladder[presets->rungs - 1];
+    const bool fewest = options_quantised_bits(o) <= last->code_bits;
     const bool least[] = {options_base_bits[o->base_bits + 1] == NULL,
-        last == NULL || (fewest && o->activations == keep_preset_named(presets, last->preset)),
+        fewest && o->activations == keep_preset_named(presets, last->preset),
         fewest || !keep_preset_has(presets, o->activations, KEEP_QUANTISED), o->batch_size == 1};
     bool needed = false;
     text[0] = '\0';
@@ -208,20 +209,19 @@ static bool nothing_fits(const search *s, fault *f)
 bool memory_plan_choose(session *in, const clprune_device_info *device, memory_plan *plan, fault *f)
 {
     const options *o = in->options;
-    const size_t rungs = in->type->presets->rungs;
     if (o->memory_limit == 0)
         return memory_plan_make(in, device, plan, f);
-    if (o->resume == NULL && keep_preset_chooses(in->type->presets, o->activations))
+    if (o->resume == NULL && keep_preset_chooses(&net_presets, o->activations))
         return auto_keep_choose(in, device, plan, f);
     search s = {.in = in,
         .device = device,
         .wanted = *o,
-        .preset_open = o->resume == NULL && !options_given(o, "activations") && rungs > 0,
+        .preset_open = o->resume == NULL && !options_given(o, "activations"),
         .batch_open = o->resume == NULL && !options_given(o, "batch-size"),
         .base_open = o->resume == NULL && (o->lora != NULL || o->train != NULL) &&
                      !options_given(o, "base-bits")};
     bool fits = false;
-    s.presets = s.preset_open ? rungs : 1;
+    s.presets = s.preset_open ? net_presets.rungs : 1;
     for (s.bases = 1; s.base_open && options_base_bits[s.bases] != NULL;)
         ++s.bases;
     *plan = (memory_plan){0};

@@ -49,7 +49,7 @@ static clprune_status make_rules(const keep_list *list, given_rules *given)
 
 /* Creates and settles a net, for the caller to destroy in any case. *text: NULL, or what is wrong
  * with the texts of sizes; what is wrong with its layers is clprune_last_error. */
-static clprune_status make_net_of(const net_model_parts *parts, clprune_context *context,
+static clprune_status make_net_of(const trainer_model *type, clprune_context *context,
     const trainer_sizes *sizes, const keep_choice *choice, const clprune_net_desc *desc,
     clprune_net **net, const char **text)
 {
@@ -63,14 +63,14 @@ static clprune_status make_net_of(const net_model_parts *parts, clprune_context 
     if (status == CLPRUNE_SUCCESS) {
         keep.rules = given.rules;
         keep.rules_count = given.count;
-        *text = net_tune_build(parts, sizes, *net);
+        *text = net_tune_build(type, sizes, *net);
         status = *text != NULL ? CLPRUNE_INVALID_ARGUMENT : clprune_net_settle(*net, &keep);
     }
     free_rules(&given);
     return status;
 }
 
-static clprune_status make_net(const net_model_parts *parts, clprune_context *context,
+static clprune_status make_net(const trainer_model *type, clprune_context *context,
     const trainer_sizes *sizes, const keep_choice *choice, size_t batch, clprune_net **net,
     const char **text)
 {
@@ -78,7 +78,7 @@ static clprune_status make_net(const net_model_parts *parts, clprune_context *co
         .drops_grads = choice->drops_grads,
         .shares_statistics = choice->shares_statistics,
         .infers = choice->infers};
-    return make_net_of(parts, context, sizes, choice, &desc, net, text);
+    return make_net_of(type, context, sizes, choice, &desc, net, text);
 }
 
 /* The library's last error, with the option whose function failed in that one's place. */
@@ -100,7 +100,7 @@ static const char *last_error(const clprune_context *context)
 
 /* Makes such a net in a context without a device, and calls `use`, which returns false if there is
  * no memory. NULL, or what is wrong, valid until the next call. */
-static const char *with_dry_net(const net_model_parts *parts, const trainer_sizes *sizes,
+static const char *with_dry_net(const trainer_model *type, const trainer_sizes *sizes,
     const keep_choice *choice, size_t batch,
     bool (*use)(void *user, clprune_context *context, clprune_net *net), void *user)
 {
@@ -112,7 +112,7 @@ static const char *with_dry_net(const net_model_parts *parts, const trainer_size
     if (status != CLPRUNE_SUCCESS && status != CLPRUNE_OUT_OF_HOST_MEMORY)
         return NULL;
     if (status == CLPRUNE_SUCCESS)
-        status = make_net(parts, context, sizes, choice, batch, &net, &text);
+        status = make_net(type, context, sizes, choice, batch, &net, &text);
     if (status == CLPRUNE_SUCCESS && !use(user, context, net))
         status = CLPRUNE_OUT_OF_HOST_MEMORY;
     if (text == NULL && status != CLPRUNE_SUCCESS)
@@ -153,7 +153,7 @@ static bool list_tensors(void *user, clprune_context *context, clprune_net *net)
 const char *net_model_list(const trainer_model *type, const trainer_sizes *sizes,
     const keep_choice *choice, size_t batch, keep_list *list)
 {
-    return with_dry_net(type->net, sizes, choice, batch, list_tensors, list);
+    return with_dry_net(type, sizes, choice, batch, list_tensors, list);
 }
 
 /* ---- its sizes ---------------------------------------------------------------------------------
@@ -213,30 +213,14 @@ static bool count_elements(void *user, clprune_context *context, clprune_net *ne
 
 const char *net_model_settle(const trainer_model *type, trainer_sizes *sizes)
 {
-    const char *text = type->net->settle(sizes);
+    const char *text = type->settle(sizes);
     return text != NULL
                ? text
-               : with_dry_net(type->net, sizes, &(keep_choice){0}, BATCH, count_elements, sizes);
+               : with_dry_net(type, sizes, &(keep_choice){0}, BATCH, count_elements, sizes);
 }
 
 /* ---- a model -----------------------------------------------------------------------------------
  */
-
-typedef struct net_model {
-    const net_model_parts *parts;
-    trainer_sizes sizes;
-    clprune_context *context; /* not owned */
-    clprune_net *net;
-    trainer_state *states;
-    trainer_count *counts; /* one for each batch norm */
-    int64_t *batches;
-    size_t states_count;     /* running statistics, then frozen parameters */
-    size_t norms;            /* a mean and a variance each */
-    trainer_weight *weights; /* (weights_count) parameters, then running statistics */
-    size_t weights_count;
-    trainer_watcher watcher;
-    char part[64]; /* that was told last */
-} net_model;
 
 static bool is_frozen(clprune_net *net, clprune_mat value)
 {
@@ -257,26 +241,26 @@ static clprune_status list_states(net_model *model)
     clprune_net_weight weight;
     while (clprune_net_weight_at(model->net, frozen, &weight))
         ++frozen;
-    model->norms = count / 2;
     model->states = calloc(count + frozen + 1, sizeof *model->states);
     model->counts = calloc(count + 1, sizeof *model->counts);
-    model->batches = calloc(count + 1, sizeof *model->batches);
-    if (model->states == NULL || model->counts == NULL || model->batches == NULL)
+    model->counted = calloc(count + 1, sizeof *model->counted);
+    if (model->states == NULL || model->counts == NULL || model->counted == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
     for (size_t i = 0; i < count; ++i)
         model->states[i] = (trainer_state){states[i].name, states[i].mat};
-    model->states_count = count;
+    model->states_count = model->statistics_count = count;
+    model->counts_count = count / 2;
     for (size_t i = 0; clprune_net_weight_at(model->net, i, &weight); ++i)
         if (!is_tied(model->net, i, &weight.value) && is_frozen(model->net, weight.value))
             model->states[model->states_count++] =
                 weight.value.type == CLPRUNE_VALUES_FP32
                     ? (trainer_state){weight.name, weight.value}
                     : (trainer_state){weight.name, clprune_mat_words(weight.value), true};
-    for (size_t i = 0; i < model->norms; ++i) {
+    for (size_t i = 0; i < model->counts_count; ++i) {
         const char *name = states[2 * i].name;
         (void)snprintf(model->counts[i].name, sizeof model->counts[i].name,
             "%.*s.num_batches_tracked", (int)(strrchr(name, '.') - name), name);
-        model->counts[i].value = &model->batches[i];
+        model->counts[i].value = &model->counted[i];
     }
     return CLPRUNE_SUCCESS;
 }
@@ -295,7 +279,7 @@ static clprune_status list_weights(net_model *model)
     while (clprune_net_weight_at(model->net, count, &found))
         ++count;
     model->weights =
-        calloc(count * NET_MODEL_PIECES + 2 * model->norms + 1, sizeof *model->weights);
+        calloc(count * TRAINER_PIECES + model->statistics_count + 1, sizeof *model->weights);
     if (model->weights == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
     trainer_weight *next = model->weights;
@@ -313,11 +297,11 @@ static clprune_status list_weights(net_model *model)
         memcpy(next->shape, found.shape, sizeof next->shape);
         (void)snprintf(next->name, sizeof next->name, "%s", found.name);
         const size_t pieces =
-            model->parts->in_files != NULL ? model->parts->in_files(&model->sizes, next) : 1;
+            model->type->in_files != NULL ? model->type->in_files(&model->sizes, next) : 1;
         net_tune_attach(model->net, &model->sizes, &found, next, pieces);
         next += pieces;
     }
-    for (size_t i = 0; i < 2 * model->norms; ++i, ++next) {
+    for (size_t i = 0; i < model->statistics_count; ++i, ++next) {
         const trainer_state *state = &model->states[i];
         *next = (trainer_weight){.rank = 1, .shape = {state->mat.cols}, .mat = state->mat};
         (void)snprintf(next->name, sizeof next->name, "%s", state->name);
@@ -327,15 +311,15 @@ static clprune_status list_weights(net_model *model)
 }
 
 clprune_status net_model_create(const trainer_model *type, clprune_context *context,
-    const trainer_sizes *sizes, const keep_choice *choice, size_t batch, void **model)
+    const trainer_sizes *sizes, const keep_choice *choice, size_t batch, net_model **model)
 {
     const char *text; /* none: net_model_settle checked */
     net_model *made = calloc(1, sizeof *made);
     *model = NULL;
     if (made == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
-    *made = (net_model){.parts = type->net, .sizes = *sizes, .context = context};
-    clprune_status status = make_net(type->net, context, sizes, choice, batch, &made->net, &text);
+    *made = (net_model){.type = type, .sizes = *sizes, .context = context};
+    clprune_status status = make_net(type, context, sizes, choice, batch, &made->net, &text);
     if (status == CLPRUNE_SUCCESS)
         status = list_states(made);
     if (status == CLPRUNE_SUCCESS)
@@ -347,15 +331,14 @@ clprune_status net_model_create(const trainer_model *type, clprune_context *cont
     return status;
 }
 
-void net_model_destroy(void *of)
+void net_model_destroy(net_model *model)
 {
-    net_model *model = of;
     if (model == NULL)
         return;
     clprune_net_destroy(model->net);
     free(model->states);
     free(model->counts);
-    free(model->batches);
+    free(model->counted);
     free(model->weights);
     free(model);
 }
@@ -372,9 +355,8 @@ static bool is_given(const net_model *model, const bool *given, const clprune_ma
     return all && any;
 }
 
-clprune_status net_model_init(void *of, uint64_t seed, const bool *given)
+clprune_status net_model_init(net_model *model, uint64_t seed, const bool *given)
 {
-    net_model *model = of;
     clprune_net_weight weight;
     if (given == NULL)
         TRY(clprune_net_init(model->net, seed)); /* of the states, too */
@@ -389,19 +371,18 @@ clprune_status net_model_init(void *of, uint64_t seed, const bool *given)
         for (size_t k = 0; k < count; ++k)
             values[k] = (float)(net_tune_is_adapter(weight.name)
                                     ? net_tune_draw(&r, &weight)
-                                    : model->parts->draw(&r, &model->sizes, &weight));
+                                    : model->type->draw(&r, &model->sizes, &weight));
         const clprune_status status = clprune_mat_write(model->context, weight.value, values);
         free(values);
         TRY(status);
     }
-    for (size_t i = 0; given == NULL && i < model->norms; ++i)
-        model->batches[i] = 0;
+    for (size_t i = 0; given == NULL && i < model->counts_count; ++i)
+        model->counted[i] = 0;
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status net_model_fit(void *of, size_t count, const float *images)
+clprune_status net_model_fit(net_model *model, size_t count, const float *images)
 {
-    const net_model *model = of;
     clprune_net_weight weight;
     for (size_t i = 0; clprune_net_weight_at(model->net, i, &weight); ++i) {
         float *values = malloc(weight.value.rows * weight.value.cols * sizeof *values);
@@ -409,7 +390,7 @@ clprune_status net_model_fit(void *of, size_t count, const float *images)
         if (status == CLPRUNE_SUCCESS)
             status = clprune_mat_read(model->context, weight.value, values);
         if (status == CLPRUNE_SUCCESS)
-            model->parts->fit(&model->sizes, &weight, count, images, values);
+            model->type->fit(&model->sizes, &weight, count, images, values);
         if (status == CLPRUNE_SUCCESS)
             status = clprune_mat_write(model->context, weight.value, values);
         free(values);
@@ -418,52 +399,19 @@ clprune_status net_model_fit(void *of, size_t count, const float *images)
     return CLPRUNE_SUCCESS;
 }
 
-clprune_param *net_model_params(void *of, size_t *count)
-{
-    return clprune_net_params(((net_model *)of)->net, count);
-}
-
-const trainer_state *net_model_states(void *of, size_t *count)
-{
-    const net_model *model = of;
-    *count = model->states_count;
-    return model->states;
-}
-
-const trainer_count *net_model_counts(void *of, size_t *count)
-{
-    const net_model *model = of;
-    *count = model->norms;
-    return model->counts;
-}
-
-bool net_model_weight(void *of, size_t index, trainer_weight *weight)
-{
-    const net_model *model = of;
-    if (index < model->weights_count)
-        *weight = model->weights[index];
-    return index < model->weights_count;
-}
-
 /* ---- passes ------------------------------------------------------------------------------------
  */
-
-void net_model_set_seed(void *of, uint64_t seed)
-{
-    clprune_net_set_seed(((net_model *)of)->net, seed);
-}
 
 /* As PyTorch's BatchNorm2d; the largest count stays. */
 static void count_batch(net_model *model)
 {
-    for (size_t i = 0; i < model->norms; ++i)
-        if (model->batches[i] != TRAINER_NO_COUNT && model->batches[i] < INT64_MAX)
-            ++model->batches[i];
+    for (size_t i = 0; i < model->counts_count; ++i)
+        if (model->counted[i] != TRAINER_NO_COUNT && model->counted[i] < INT64_MAX)
+            ++model->counted[i];
 }
 
-clprune_status net_model_forward(void *of, const clprune_net_data *data, bool training)
+clprune_status net_model_forward(net_model *model, const clprune_net_data *data, bool training)
 {
-    net_model *model = of;
     model->part[0] = '\0';
     TRY(clprune_net_forward(model->net, data, training));
     if (training)
@@ -471,36 +419,24 @@ clprune_status net_model_forward(void *of, const clprune_net_data *data, bool tr
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status net_model_loss(
-    void *of, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
+clprune_status net_model_backward(net_model *model, const clprune_net_data *data)
 {
-    return clprune_net_loss(((net_model *)of)->net, data, loss, hit);
-}
-
-clprune_status net_model_backward(void *of, const clprune_net_data *data)
-{
-    net_model *model = of;
     model->part[0] = '\0';
     return clprune_net_backward(model->net, data);
 }
 
-clprune_status net_model_logits(void *of, size_t batch, size_t row, clprune_mat logits)
+clprune_status net_model_create_writer(net_model *of, size_t rows, net_model **writer)
 {
-    return clprune_net_logits(((net_model *)of)->net, batch, row, logits, NULL);
-}
-
-clprune_status net_model_create_writer(void *of, size_t rows, void **writer)
-{
-    net_model *model = of, *made = calloc(1, sizeof *made);
+    net_model *made = calloc(1, sizeof *made);
     const clprune_net_desc desc = {
-        .batch = 1, .infers = true, .rows_at_once = rows, .weights_of = model->net};
+        .batch = 1, .infers = true, .rows_at_once = rows, .weights_of = of->net};
     const char *text; /* none: the model was made with them */
     *writer = made;
     if (made == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
-    *made = (net_model){.parts = model->parts, .sizes = model->sizes, .context = model->context};
-    const clprune_status status = make_net_of(
-        model->parts, model->context, &model->sizes, &(keep_choice){0}, &desc, &made->net, &text);
+    *made = (net_model){.type = of->type, .sizes = of->sizes, .context = of->context};
+    const clprune_status status =
+        make_net_of(of->type, of->context, &of->sizes, &(keep_choice){0}, &desc, &made->net, &text);
     if (status != CLPRUNE_SUCCESS) {
         net_model_destroy(made);
         *writer = NULL;
@@ -521,36 +457,8 @@ static void tell(void *of, bool backward, const char *layer)
     (void)snprintf(model->part, sizeof model->part, "%s", text);
 }
 
-void net_model_on_grads(
-    void *of, clprune_status (*ready)(void *user, clprune_mat grads), void *user)
+void net_model_watch(net_model *model, trainer_watcher watcher)
 {
-    clprune_net_on_grads(((net_model *)of)->net, ready, user);
-}
-
-void net_model_on_statistics(void *of, const clprune_net_statistics *statistics)
-{
-    clprune_net_on_statistics(((net_model *)of)->net, statistics);
-}
-
-clprune_status net_model_visit_grads(
-    void *of, clprune_status (*visit)(void *user, clprune_mat part), void *user)
-{
-    return clprune_net_visit_grads(((net_model *)of)->net, visit, user);
-}
-
-void net_model_watch(void *of, trainer_watcher watcher)
-{
-    net_model *model = of;
     model->watcher = watcher;
     clprune_net_watch(model->net, watcher.tell != NULL ? tell : NULL, model);
-}
-
-void net_model_check_finite(void *of, bool check)
-{
-    clprune_net_check_finite(((net_model *)of)->net, check);
-}
-
-clprune_mat net_model_output(const void *model, size_t batch)
-{
-    return clprune_net_output(((const net_model *)model)->net, batch);
 }

@@ -7,7 +7,7 @@
 
 #include "trainer/model/trainer_model.h"
 
-/* For in_files of net_model_parts. If pieces[0] is "STEM`joint`.weight" or "STEM`joint`.bias", it
+/* For in_files of a trainer_model. If pieces[0] is "STEM`joint`.weight" or "STEM`joint`.bias", it
  * becomes `count` pieces of these rows, of a bias elements, and with parts[i] in place of `joint`:
  * returns count. Else changes nothing and returns 1. */
 size_t net_split(trainer_weight *pieces, const char *joint, const size_t *rows,

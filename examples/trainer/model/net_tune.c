@@ -26,8 +26,7 @@ static float factor_of(const trainer_sizes *sizes, size_t rank)
     return (float)(alpha / (sizes->rslora ? sqrt((double)rank) : (double)rank));
 }
 
-const char *net_tune_build(
-    const net_model_parts *parts, const trainer_sizes *sizes, clprune_net *net)
+const char *net_tune_build(const trainer_model *type, const trainer_sizes *sizes, clprune_net *net)
 {
     const char *patterns[PATTERNS], *pattern;
     char text[TEXT];
@@ -39,7 +38,7 @@ const char *net_tune_build(
     if (sizes->lora != NULL)
         clprune_net_lora(net, pattern, rank, factor_of(sizes, rank) * (float)rank);
     clprune_net_lora_dropout(net, (float)sizes->lora_dropout);
-    parts->build(sizes, net);
+    type->build(sizes, net);
     if (sizes->lora != NULL) {
         clprune_net_lora(net, NULL, 0, 0);
         patterns[count++] = "*.lora_*";

@@ -6,11 +6,10 @@
 
 #include "trainer/model/net_model.h"
 
-/* parts->build, with the adapters and frozen parameters that sizes->lora and train ask for. Returns
+/* type->build, with the adapters and frozen parameters that sizes->lora and train ask for. Returns
  * NULL, or what is wrong with these texts; what is wrong with the net comes from
  * clprune_net_settle. */
-const char *net_tune_build(
-    const net_model_parts *parts, const trainer_sizes *sizes, clprune_net *net);
+const char *net_tune_build(const trainer_model *type, const trainer_sizes *sizes, clprune_net *net);
 
 /* Whether a parameter is part of an adapter, which files of other programs do not have. */
 bool net_tune_is_adapter(const char *name);

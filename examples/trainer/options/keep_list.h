@@ -1,13 +1,13 @@
 /*
  * keep_list.h: the tensors of a model that are kept from the forward to the backward pass or could
- * be, and how each is kept. A model lists them for a choice (trainer_model.h); a keep file or
+ * be, and how each is kept. A model lists them for a choice (net_model.h); a keep file or
  * auto_keep.h changes rules of the list, and a model is created with it.
  *
  *     keep_list list = {0};
- *     type->list(type, &sizes, &choice, batch, &list);
+ *     net_model_list(type, &sizes, &choice, batch, &list);
  *     keep_list_set(&list.tensors[i], &(keep_rule){.recomputed = true});
  *     choice.list = &list;
- *     type->create(type, context, &sizes, &choice, batch, &model);
+ *     net_model_create(type, context, &sizes, &choice, batch, &model);
  *     keep_list_close(&list);
  */
 #ifndef TRAINER_KEEP_LIST_H

@@ -13,14 +13,6 @@ bool keep_preset_has(const keep_presets *presets, size_t preset, char letter)
     return uses != NULL && strchr(uses, letter) != NULL;
 }
 
-bool keep_any_has(const keep_presets *presets, char letter)
-{
-    for (size_t i = 0; presets->names[i] != NULL; ++i)
-        if (keep_preset_has(presets, i, letter))
-            return true;
-    return false;
-}
-
 bool keep_preset_chooses(const keep_presets *presets, size_t preset)
 {
     return presets->rows[preset].frames != NULL;

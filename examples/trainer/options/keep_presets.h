@@ -40,18 +40,16 @@ typedef struct keep_rung {
 typedef struct keep_presets {
     const char *const *names; /* ends with NULL; the first preset is dense */
     const keep_preset *rows;  /* in the same order */
-    const keep_rung *ladder;  /* the mildest first, each with less memory than the one before, but
-                                 for batches of a few images; none: --memory-limit chooses only the
-                                 batch */
+    const keep_rung *ladder;  /* (rungs) the mildest first, each with less memory than the one
+                                 before,  but for batches of a few images */
     size_t rungs;
 } keep_presets;
 
 /* Letters of keep_preset.uses: --sparsity, --gelu-code, --code-bits, --pool. */
 enum { KEEP_PRUNED = 'p', KEEP_CODED = 'c', KEEP_QUANTISED = 'q', KEEP_POOLED = 'o' };
 
-/* Whether a preset has forms that such an option sets; whether any preset has. */
+/* Whether a preset has forms that such an option sets. */
 bool keep_preset_has(const keep_presets *presets, size_t preset, char letter);
-bool keep_any_has(const keep_presets *presets, char letter);
 
 /* Whether a preset chooses each tensor's form by measured gradient errors. */
 bool keep_preset_chooses(const keep_presets *presets, size_t preset);

@@ -8,6 +8,7 @@
 #include "trainer/base/learning_rate.h"
 #include "trainer/base/param_rates.h"
 #include "trainer/files/plain_file.h"
+#include "trainer/model/net_presets.h"
 #include "trainer/options/options_table.h"
 
 enum { LONG_OPTION = 256 }; /* + a row's position: what getopt_long returns for it, no character */
@@ -25,7 +26,7 @@ bool options_given(const options *o, const char *name)
 
 const char *options_preset(const options *o)
 {
-    return o->model->presets->names[o->activations];
+    return net_presets.names[o->activations];
 }
 
 static const options defaults = {
@@ -88,8 +89,8 @@ static void fill_by_optimizer(options *o)
 
 void options_settle(options *o)
 {
-    const keep_preset *preset = &o->model->presets->rows[o->activations];
-    if (!keep_preset_has(o->model->presets, o->activations, KEEP_PRUNED))
+    const keep_preset *preset = &net_presets.rows[o->activations];
+    if (!keep_preset_has(&net_presets, o->activations, KEEP_PRUNED))
         o->sparsity = 0;
     if (o->criterion == OPTIONS_UNSET)
         o->criterion = preset->criterion;
@@ -149,14 +150,13 @@ static bool parse_all(int argc, char **argv, options *o, fault *f)
 /* Whether --memory-limit chooses the preset, from the model's ladder. */
 static bool chooses_preset(const options *o)
 {
-    return o->memory_limit != 0 && o->resume == NULL && !options_given(o, "activations") &&
-           o->model->presets->rungs > 0;
+    return o->memory_limit != 0 && o->resume == NULL && !options_given(o, "activations");
 }
 
 /* Whether an option has an effect in the run's preset, or in one that --memory-limit may choose. */
 static bool fits_preset(const options *o, option_needs needs)
 {
-    const keep_presets *presets = o->model->presets;
+    const keep_presets *presets = &net_presets;
     if (!chooses_preset(o))
         return option_preset_fits(presets, o->activations, needs);
     for (size_t i = 0; i < presets->rungs; ++i)
@@ -170,7 +170,7 @@ static bool fits_preset(const options *o, option_needs needs)
  * was given: presets that prune nothing ignore it. */
 static bool check_needs(const options *o, const option_row *row, fault *f)
 {
-    const keep_presets *presets = o->model->presets;
+    const keep_presets *presets = &net_presets;
     const bool sparsity = strcmp(row->name, "sparsity") == 0;
     char needed[320];
     if (row->needs == NEEDS_NOTHING || (sparsity && options_given(o, "activations")))
@@ -180,7 +180,7 @@ static bool check_needs(const options *o, const option_row *row, fault *f)
         return true;
     if (fits_preset(o, row->needs) || (option_takes_file(row->needs) && o->keep_file != NULL))
         return true;
-    option_needed(o->model, row->needs, needed, sizeof needed);
+    option_needed(row->needs, needed, sizeof needed);
     return fault_set(f, CODE_USAGE, "--%s needs %s", row->name, needed);
 }
 
@@ -296,7 +296,7 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE or --import FILE");
     if (chooses_preset(o) && o->keep_file != NULL)
         return fault_set(f, CODE_USAGE, "--keep-file with --memory-limit needs --activations");
-    if (keep_preset_chooses(o->model->presets, o->activations))
+    if (keep_preset_chooses(&net_presets, o->activations))
         return check_chooser(o, f);
     const size_t count = option_rows_count(o->model);
     for (size_t i = 0; o->resume == NULL && i < count; ++i) {

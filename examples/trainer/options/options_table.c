@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "trainer/data/augment/rand_augment.h"
+#include "trainer/model/net_presets.h"
 
 const char *const options_normalise[] = {"data", "imagenet", "half", NULL};
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
@@ -436,8 +437,7 @@ static bool is_lacking(const trainer_model *model, const option_row *row)
     const option_samples own = !model->tokens    ? OF_IMAGES
                                : model->labelled ? OF_SENTENCES
                                                  : OF_TEXTS;
-    return (row->needs == NEEDS_CODES && !keep_any_has(model->presets, KEEP_CODED)) ||
-           (row->samples != OF_ALL && (row->samples & own) == 0);
+    return row->samples != OF_ALL && (row->samples & own) == 0;
 }
 
 size_t option_rows_count(const trainer_model *model)
@@ -474,7 +474,7 @@ option_row option_row_at(const trainer_model *model, size_t index)
     if (row.offset == FIELD(arch))
         row.choices = model->archs;
     if (row.offset == FIELD(activations))
-        row.choices = model->presets->names;
+        row.choices = net_presets.names;
     if (row.offset == FIELD(optimizer))
         row.choices = options_optimizers();
     return row;
@@ -517,9 +517,9 @@ bool option_takes_file(option_needs needs)
            needs == NEEDS_POOLING_OR_FILE;
 }
 
-void option_needed(const trainer_model *model, option_needs needs, char *text, size_t size)
+void option_needed(option_needs needs, char *text, size_t size)
 {
-    const keep_presets *presets = model->presets;
+    const keep_presets *presets = &net_presets;
     size_t fit[OPTIONS_MOST], count = 0;
     for (size_t i = 0; presets->names[i] != NULL && count < OPTIONS_MOST; ++i)
         if (option_preset_fits(presets, i, needs))
@@ -600,11 +600,11 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
         options_append(text, size, "; %s", row->help);
     }
     if (row->offset == FIELD(activations))
-        for (size_t i = 0; model->presets->names[i] != NULL; ++i)
-            options_append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ", model->presets->names[i],
-                i == 0 ? " (the default)" : "", model->presets->rows[i].help);
+        for (size_t i = 0; net_presets.names[i] != NULL; ++i)
+            options_append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ", net_presets.names[i],
+                i == 0 ? " (the default)" : "", net_presets.rows[i].help);
     if (row->needs == NEEDS_NOTHING)
         return;
-    option_needed(model, row->needs, needed, sizeof needed);
+    option_needed(row->needs, needed, sizeof needed);
     options_append(text, size, "; needs %s", needed);
 }

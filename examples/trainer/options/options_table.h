@@ -29,7 +29,7 @@ typedef enum option_needs {
     NEEDS_NOTHING,
     NEEDS_PRUNING,         /* a preset that prunes */
     NEEDS_PRUNING_OR_FILE, /* such a preset, or a keep file */
-    NEEDS_CODES,           /* a preset that keeps codes; models without one lack the option */
+    NEEDS_CODES,           /* a preset that keeps codes */
     NEEDS_QUANTISING_OR_FILE,
     NEEDS_POOLING_OR_FILE
 } option_needs;
@@ -80,7 +80,7 @@ bool option_preset_fits(const keep_presets *presets, size_t preset, option_needs
 bool option_takes_file(option_needs needs);
 
 /* Writes what the option needs: "--activations paper or compact, or --keep-file". */
-void option_needed(const trainer_model *model, option_needs needs, char *text, size_t size);
+void option_needed(option_needs needs, char *text, size_t size);
 
 /* The model's own default of an option; NULL: it has the trainer's. */
 const char *option_own_default(const trainer_model *model, const char *name);

@@ -17,6 +17,7 @@
 #include "trainer/memory/auto_keep.h"
 #include "trainer/memory/memory_plan.h"
 #include "trainer/memory/memory_report.h"
+#include "trainer/model/net_presets.h"
 #include "trainer/options/options.h"
 #include "trainer/run/run.h"
 #include "trainer/run/run_ranks.h"
@@ -74,16 +75,16 @@ static void say_start(training_run *r)
     const clprune_precision precision = clprune_context_precision(s->context);
     if (precision != CLPRUNE_PRECISION_FP32)
         options_append(kept, sizeof kept, ", multiplied in %s", clprune_precision_name(precision));
-    if (keep_preset_has(s->type->presets, o->activations, KEEP_CODED))
+    if (keep_preset_has(&net_presets, o->activations, KEEP_CODED))
         options_append(
             kept, sizeof kept, ", GELU's derivative in %u bits", options_gelu_code_bits(o));
     if (o->store != 0)
         options_append(kept, sizeof kept, ", dense ones in %s", options_stores[o->store]);
-    if (keep_preset_has(s->type->presets, o->activations, KEEP_QUANTISED))
+    if (keep_preset_has(&net_presets, o->activations, KEEP_QUANTISED))
         options_append(kept, sizeof kept, ", codes of %u bits in groups of %u, %s rounding%s",
             options_quantised_bits(o), options_quantised_group(o), options_roundings[o->rounding],
             o->rotate != 0 ? ", rotated" : "");
-    if (keep_preset_has(s->type->presets, o->activations, KEEP_POOLED))
+    if (keep_preset_has(&net_presets, o->activations, KEEP_POOLED))
         options_append(kept, sizeof kept, ", cells of %llu x %llu", (unsigned long long)o->pool,
             (unsigned long long)o->pool);
     if (exact != NULL)
@@ -300,14 +301,13 @@ static void say_end(training_run *r)
  * rank's fault has no text here. */
 static void advise(const options *o, fault *f)
 {
-    const keep_presets *presets = o->model->presets;
     if (f->code != CODE_MEMORY || f->text[0] == '\0' || o->resume != NULL ||
         strstr(f->text, "--memory-limit") != NULL)
         return;
     options_append(f->text, sizeof f->text,
-        "; a smaller --batch-size%s%s takes less, and --memory-limit BYTES chooses what fits",
-        presets->rungs > 0 ? " or --activations " : "",
-        presets->rungs > 0 ? presets->ladder[presets->rungs - 1].preset : "");
+        "; a smaller --batch-size or --activations %s takes less, and --memory-limit BYTES chooses "
+        "what fits",
+        net_presets.ladder[net_presets.rungs - 1].preset);
 }
 
 /* The summary of a run is written, too, if the comparison of gradients fails or is stopped. */
@@ -328,8 +328,7 @@ static bool write_adapters(training_run *r, fault *f)
     const session *s = &r->s;
     const options *o = s->options;
     char missing[256];
-    if (!adapters_export(s->type, &s->sizes, s->model, s->context, o->import_file, o->adapters,
-            missing, sizeof missing, f))
+    if (!adapters_export(s->model, o->import_file, o->adapters, missing, sizeof missing, f))
         return false;
     if (missing[0] != '\0')
         (void)fprintf(stderr, "%s: note: --adapters %s: %s; --export writes the whole model\n",
@@ -361,7 +360,7 @@ static bool train_or_test(options *o, fault *f)
         /* before gradient_check_run, which changes states */
         good = good && session_swap_means(&r.s, f);
         if (o->export_file != NULL && !is_stopped(&r))
-            good = good && weights_export(r.s.type, r.s.model, r.s.context, o->export_file, f);
+            good = good && weights_export(r.s.model, o->export_file, f);
         if (o->adapters != NULL && !is_stopped(&r))
             good = good && write_adapters(&r, f);
         if (!is_stopped(&r))

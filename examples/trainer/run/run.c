@@ -22,10 +22,10 @@ static bool start_weights(training_run *r, fault *f)
     const options *o = s->options;
     const weights_imported *imported = &r->imported;
     if (o->import_file == NULL)
-        return fault_check(f, s->context, s->type->init(s->model, o->seed, NULL),
+        return fault_check(f, s->context, net_model_init(s->model, o->seed, NULL),
                    "initialising the model") &&
                session_fit(s, f);
-    if (!weights_import(s->type, s->model, s->context, o->import_file, o->seed, &r->imported, f))
+    if (!weights_import(s->model, o->import_file, o->seed, &r->imported, f))
         return false;
     if (imported->prefix[0] != '\0')
         (void)fprintf(stderr, "%s: note: \"%s\" before the names in %s is left out\n",

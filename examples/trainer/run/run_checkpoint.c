@@ -66,9 +66,7 @@ static size_t kinds_count(const session *s)
 /* Tensors, some without a record: those of parameters by kind, then states. */
 static size_t tensor_count(const session *s)
 {
-    size_t states;
-    (void)trainer_states(s->type, s->model, &states);
-    return s->params_count * kinds_count(s) + states + s->slow.count;
+    return s->params_count * kinds_count(s) + s->model->states_count + s->slow.count;
 }
 
 static run_tensor learned_at(const session *s, size_t kind, size_t i)
@@ -99,16 +97,16 @@ static run_tensor learned_at(const session *s, size_t kind, size_t i)
 static run_tensor tensor_at(const session *s, size_t index)
 {
     const size_t learned = s->params_count * kinds_count(s);
-    size_t states;
+    const size_t states = s->model->states_count;
     if (index < learned)
         return learned_at(s, index / s->params_count, index % s->params_count);
-    const trainer_state *state = trainer_states(s->type, s->model, &states) + index - learned;
     if (index >= learned + states) {
         const slow_tensor *slow = &s->slow.tensors[index - learned - states];
         run_tensor t = {.mat = slow->slow, .type = CHECKPOINT_F32};
         (void)snprintf(t.name, sizeof t.name, "slow/%s", slow->name);
         return t;
     }
+    const trainer_state *state = &s->model->states[index - learned];
     run_tensor t = {.mat = state->mat, .type = state->words ? CHECKPOINT_BYTES : CHECKPOINT_F32};
     (void)snprintf(t.name, sizeof t.name, "model/%s", state->name);
     return t;
@@ -179,9 +177,8 @@ static bool put_tensors(const session *s, checkpoint_writer *writer, fault *f)
 
 static void put_counts(const session *s, checkpoint_writer *writer)
 {
-    size_t count;
-    const trainer_count *counts = trainer_counts(s->type, s->model, &count);
-    for (size_t i = 0; i < count; ++i) {
+    const trainer_count *counts = s->model->counts;
+    for (size_t i = 0; i < s->model->counts_count; ++i) {
         const uint64_t value = (uint64_t)*counts[i].value;
         char name[RECORD_NAME];
         (void)snprintf(name, sizeof name, "count/%s", counts[i].name);
@@ -381,9 +378,8 @@ static bool take_tensors(const session *s, const checkpoint *c, bool give, fault
 /* Likewise the counts: none where the checkpoint has none. */
 static bool take_counts(const session *s, const checkpoint *c, bool give, fault *f)
 {
-    size_t count;
-    const trainer_count *counts = trainer_counts(s->type, s->model, &count);
-    for (size_t i = 0; i < count; ++i) {
+    const trainer_count *counts = s->model->counts;
+    for (size_t i = 0; i < s->model->counts_count; ++i) {
         uint64_t value = 0;
         char name[RECORD_NAME];
         (void)snprintf(name, sizeof name, "count/%s", counts[i].name);
@@ -412,8 +408,8 @@ static bool check_records(const session *s, const checkpoint *c, fault *f)
 {
     static const char *const names[] = {"options", "keep", "dataset", "checksum", "sizes", "device",
         "position", "stages", "sums", "norms", "log"};
-    size_t count, first = 0;
-    const trainer_count *counts = trainer_counts(s->type, s->model, &count);
+    const trainer_count *counts = s->model->counts;
+    size_t first = 0;
     bool *known = calloc(c->count + 1, sizeof *known);
     char name[RECORD_NAME];
     if (known == NULL)
@@ -425,7 +421,7 @@ static bool check_records(const session *s, const checkpoint *c, fault *f)
         if (has_record(&t) || session_only_tests(s)) /* then moments are not read */
             mark(c, known, t.name);
     }
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < s->model->counts_count; ++i) {
         (void)snprintf(name, sizeof name, "count/%s", counts[i].name);
         mark(c, known, name);
     }

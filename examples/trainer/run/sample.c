@@ -18,7 +18,7 @@ enum { FIRST = 32 /* tokens of the tests */, MOST = 128 /* that are read in a pa
 
 typedef struct sampler {
     session *s;
-    void *writer;                      /* the model, token by token */
+    net_model *writer;                 /* the model, token by token */
     size_t context, vocabulary, begun; /* begun: tokens of the prompt */
     int32_t *tokens;                   /* (context) of the data; (begun + N) written so far */
     size_t first, read; /* the first token of the context; how many from it on the writer took */
@@ -28,7 +28,7 @@ typedef struct sampler {
 } sampler;
 
 /* Gives a writer of `rows` tokens a pass those of the context from `at` on. */
-static bool read_tokens(sampler *w, void *writer, size_t at, size_t rows, fault *f)
+static bool read_tokens(sampler *w, net_model *writer, size_t at, size_t rows, fault *f)
 {
     session *s = w->s;
     clprune_net_data data = session_data(s, 1, 1);
@@ -38,13 +38,13 @@ static bool read_tokens(sampler *w, void *writer, size_t at, size_t rows, fault 
             rows * sizeof *w->tokens, w->tokens + w->first + at, 0, NULL, NULL);
     w->read = at + rows;
     return fault_check_cl(f, sent, "sending tokens to the device") &&
-           fault_check(f, s->context, s->type->forward(writer, &data, false), "--sample");
+           fault_check(f, s->context, net_model_forward(writer, &data, false), "--sample");
 }
 
 /* Those behind a row of its last pass. */
-static clprune_status read_logits(const sampler *w, void *writer, size_t row)
+static clprune_status read_logits(const sampler *w, net_model *writer, size_t row)
 {
-    TRY(w->s->type->logits(writer, 1, row, w->logits));
+    TRY(clprune_net_logits(writer->net, 1, row, w->logits, NULL));
     TRY(clprune_mat_read(w->s->context, w->logits, w->values));
     return clprune_plan_end_step(w->s->context);
 }
@@ -56,14 +56,14 @@ static bool read_all(sampler *w, size_t count, fault *f)
     const session *s = w->s;
     const size_t passes = (count + MOST - 1) / MOST, rows = (count + passes - 1) / passes;
     const size_t last = w->read + count - rows;
-    void *reader = w->writer;
+    net_model *reader = w->writer;
     bool good = count == 1 || fault_check(f, s->context,
-                                  s->type->create_writer(w->writer, rows, &reader), "--sample");
+                                  net_model_create_writer(w->writer, rows, &reader), "--sample");
     for (size_t i = 0; good && i < passes; ++i)
         good = read_tokens(w, reader, w->read < last ? w->read : last, rows, f);
     good = good && fault_check(f, s->context, read_logits(w, reader, rows - 1), "--sample");
     if (reader != w->writer)
-        s->type->destroy(reader);
+        net_model_destroy(reader);
     return good;
 }
 
@@ -167,7 +167,7 @@ static clprune_status open_writer(sampler *w)
 {
     session *s = w->s;
     TRY(clprune_context_use_plan(s->context, NULL));
-    TRY(s->type->create_writer(s->model, 1, &w->writer));
+    TRY(net_model_create_writer(s->model, 1, &w->writer));
     return clprune_mat_create(
         s->context, CLPRUNE_MEMORY_WORKSPACE, "logits", 1, w->vocabulary, &w->logits);
 }
@@ -212,7 +212,7 @@ static bool write_all(sampler *w, size_t count, fault *f)
     }
     (void)putchar('\n');
     clprune_buffer_release(s->context, w->logits.buffer);
-    s->type->destroy(w->writer);
+    net_model_destroy(w->writer);
     return good;
 }
 

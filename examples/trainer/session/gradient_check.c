@@ -35,26 +35,26 @@ static bool open_exact(const session *s, session *exact, fault *f)
     if (!fault_check(f, NULL, clprune_context_create(NULL, &wanted, &exact->context),
             "opening the device for --gradient-check") ||
         !fault_check(f, exact->context,
-            s->type->create(s->type, exact->context, &s->sizes, &(keep_choice){0},
+            net_model_create(s->type, exact->context, &s->sizes, &(keep_choice){0},
                 options_pass(s->options), &exact->model),
             "creating the model of --gradient-check"))
         return false;
-    exact->params = s->type->params(exact->model, &exact->params_count);
+    exact->params = clprune_net_params(exact->model->net, &exact->params_count);
     return session_create_feed(exact, f);
 }
 
 static clprune_status passes(
-    session *s, void *model, size_t count, clprune_mat loss, clprune_mat hit)
+    session *s, net_model *model, size_t count, clprune_mat loss, clprune_mat hit)
 {
     clprune_net_data data = session_data(s, count, count);
     data.smoothing = (float)s->options->label_smoothing;
-    TRY(s->type->forward(model, &data, true));
-    TRY(s->type->loss(model, &data, loss, hit));
-    TRY(s->type->backward(model, &data));
+    TRY(net_model_forward(model, &data, true));
+    TRY(clprune_net_loss(model->net, &data, loss, hit));
+    TRY(net_model_backward(model, &data));
     return clprune_plan_end_step(s->context);
 }
 
-bool gradient_make(session *s, void *model, const uint32_t *indices, size_t count, fault *f)
+bool gradient_make(session *s, net_model *model, const uint32_t *indices, size_t count, fault *f)
 {
     clprune_mat loss, hit;
     tally_reset(&s->tally, tally_zero, 1);
@@ -110,8 +110,8 @@ static bool compare_draws(session *s, session *exact, uint64_t batch, size_t cou
     bool good = true;
     for (uint64_t draw = 0; good && draw < check->draws; ++draw) {
         const uint64_t seed = 1 + batch + draw * s->options->gradient_check;
-        s->type->set_seed(s->model, seed);
-        s->type->set_seed(exact->model, seed);
+        clprune_net_set_seed(s->model->net, seed);
+        clprune_net_set_seed(exact->model->net, seed);
         good = fault_check_signal(f, "comparing gradients") &&
                ((draw > 0 && !drops) || gradient_make(exact, exact->model, indices, count, f)) &&
                gradient_make(s, s->model, indices, count, f) &&
@@ -147,7 +147,7 @@ bool gradient_check_run(session *s, uint64_t epoch, gradient_check *check, fault
     check->sums = calloc(check->tensors, sizeof *check->sums);
     session exact = {0};
     if (s->statistics.on) /* the other ranks take no part */
-        s->type->on_statistics(s->model, NULL);
+        clprune_net_on_statistics(s->model->net, NULL);
     bool good = host.got != NULL && host.exact != NULL && check->sums != NULL &&
                 (draws == 1 || host.means != NULL);
     if (!good)

@@ -44,7 +44,7 @@ void gradient_check_close(gradient_check *check); /* accepts {0} */
 
 /* Leaves the gradients of a batch of training images in the parameters of `model`, which is one of
  * the session's type in its context. */
-bool gradient_make(session *s, void *model, const uint32_t *indices, size_t count, fault *f);
+bool gradient_make(session *s, net_model *model, const uint32_t *indices, size_t count, fault *f);
 
 /* A table on stdout, a line a tensor; the same as a member "gradient_check" of a JSON object. Both
  * do nothing where nothing was compared. */

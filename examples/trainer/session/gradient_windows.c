@@ -53,13 +53,10 @@ static void make_ranges(gradient_windows *w)
 }
 
 clprune_status gradient_windows_open(clprune_context *context, const rank_group *ranks,
-    const gradient_sum *sum, const trainer_model *type, void *model, gradient_windows *w)
+    const gradient_sum *sum, net_model *model, gradient_windows *w)
 {
     *w = (gradient_windows){.context = context, .ranks = ranks, .sum = sum};
-    if (type->visit_grads != NULL)
-        TRY(type->visit_grads(model, add_part, w));
-    for (size_t b = 0; type->visit_grads == NULL && b < sum->buffers; ++b)
-        TRY(add_part(w, sum->grads[b]));
+    TRY(clprune_net_visit_grads(model->net, add_part, w));
     w->ends = calloc(w->parts_count + 1, sizeof *w->ends);
     w->ranges = calloc(w->parts_count + 1, sizeof *w->ranges);
     w->mapped = calloc(w->parts_count + 1, sizeof *w->mapped);
@@ -148,8 +145,8 @@ static clprune_status take_all(gradient_windows *w)
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status gradient_windows_backward(gradient_windows *w, const trainer_model *type,
-    void *model, const clprune_net_data *data, size_t index, uint64_t draw)
+clprune_status gradient_windows_backward(gradient_windows *w, net_model *model,
+    const clprune_net_data *data, size_t index, uint64_t draw)
 {
     w->index = index;
     w->taken = w->sent = 0;
@@ -159,13 +156,9 @@ clprune_status gradient_windows_backward(gradient_windows *w, const trainer_mode
         TRY(gradient_sum_zero(w->sum));
         return take_all(w);
     }
-    if (type->visit_grads == NULL) {
-        TRY(type->backward(model, data));
-        return take_all(w);
-    }
-    type->on_grads(model, take, w);
-    const clprune_status status = type->backward(model, data);
-    type->on_grads(model, NULL, NULL);
+    clprune_net_on_grads(model->net, take, w);
+    const clprune_status status = net_model_backward(model, data);
+    clprune_net_on_grads(model->net, NULL, NULL);
     return status;
 }
 

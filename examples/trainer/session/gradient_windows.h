@@ -11,7 +11,7 @@
 #ifndef TRAINER_GRADIENT_WINDOWS_H
 #define TRAINER_GRADIENT_WINDOWS_H
 
-#include "trainer/model/trainer_model.h"
+#include "trainer/model/net_model.h"
 #include "trainer/reduce/ranks.h"
 #include "trainer/session/gradient_sum.h"
 
@@ -37,7 +37,7 @@ typedef struct gradient_windows {
 /* Finds the ranges of a model's gradients. Nothing can be sent yet. The
  * caller closes *w in any case. */
 clprune_status gradient_windows_open(clprune_context *context, const rank_group *ranks,
-    const gradient_sum *sum, const trainer_model *type, void *model, gradient_windows *w);
+    const gradient_sum *sum, net_model *model, gradient_windows *w);
 void gradient_windows_close(gradient_windows *w); /* accepts {0} */
 
 /* Lets `kind` of sum be sent. */
@@ -45,8 +45,8 @@ bool gradient_windows_connect(gradient_windows *w, reduce_kind kind, fault *f);
 
 /* The last backward pass of a step on this rank, number `index`, or zeros if it has no samples;
  * sends gradients on the way if connected, coded ones with draws of the number `draw`. */
-clprune_status gradient_windows_backward(gradient_windows *w, const trainer_model *type,
-    void *model, const clprune_net_data *data, size_t index, uint64_t draw);
+clprune_status gradient_windows_backward(gradient_windows *w, net_model *model,
+    const clprune_net_data *data, size_t index, uint64_t draw);
 
 /* Waits until the model's gradients are the sums over the ranks, or this rank's slices of each
  * range are. After a fault the group may still write to the gradients: end the process. */

@@ -91,7 +91,7 @@ bool session_open_device(session *s, session *of, fault *f)
 bool session_only_tests(const session *s)
 {
     const options *o = s->options;
-    return o->test_only && o->gradient_check == 0 && !s->keeps_grads && s->type->on_grads != NULL;
+    return o->test_only && o->gradient_check == 0 && !s->keeps_grads;
 }
 
 bool session_updates_early(const session *s)
@@ -102,13 +102,12 @@ bool session_updates_early(const session *s)
 static bool shares_statistics(const session *s)
 {
     const options *o = s->options;
-    return o->sync_batch_norm && o->ranks.at.ranks > 1 && !s->keeps_grads &&
-           s->type->on_statistics != NULL;
+    return o->sync_batch_norm && o->ranks.at.ranks > 1 && !s->keeps_grads;
 }
 
 static bool list_tensors(const session *s, const keep_choice *choice, keep_list *list, fault *f)
 {
-    const char *wrong = s->type->list(s->type, &s->sizes, choice, options_pass(s->options), list);
+    const char *wrong = net_model_list(s->type, &s->sizes, choice, options_pass(s->options), list);
     return wrong == NULL ||
            fault_set(
                f, strcmp(wrong, TRAINER_NO_MEMORY) == 0 ? CODE_MEMORY : CODE_USAGE, "%s", wrong);
@@ -164,14 +163,12 @@ static bool create_model(session *s, fault *f)
             : options_passes(o) > 1 ? "several processes"
                                     : "--optimizer ",
             o->clip_norm > 0 || options_passes(o) > 1 ? "" : optimizer.name);
-    if (session_updates_early(s) && s->type->on_grads == NULL)
-        good = fault_set(f, CODE_USAGE, "this model has no --early-update");
-    good = good &&
-           fault_check(f, s->context,
-               s->type->create(s->type, s->context, &s->sizes, &choice, options_pass(o), &s->model),
-               "creating the model");
+    good = good && fault_check(f, s->context,
+                       net_model_create(
+                           s->type, s->context, &s->sizes, &choice, options_pass(o), &s->model),
+                       "creating the model");
     if (good)
-        s->params = s->type->params(s->model, &s->params_count);
+        s->params = clprune_net_params(s->model->net, &s->params_count);
     const size_t passes = session_only_tests(s) ? 1 : session_passes(s);
     good = good && fault_check(f, s->context,
                        gradient_sum_open(s->context, passes, s->params, s->params_count, &s->sum),
@@ -194,8 +191,7 @@ static bool divide(session *s, fault *f)
     if (o->zero && (!optimizer.in_parts || optimizer.desc.state_bits == 8))
         return fault_set(f, CODE_USAGE, "--zero does not go with --optimizer %s", optimizer.name);
     return fault_check(f, s->context,
-               gradient_windows_open(
-                   s->context, &o->ranks, &s->sum, s->type, s->model, &s->windows),
+               gradient_windows_open(s->context, &o->ranks, &s->sum, s->model, &s->windows),
                "preparing the exchange of gradients") &&
            (!o->zero || fault_check(f, s->context,
                             state_slices_open(
@@ -257,7 +253,7 @@ static bool create_averages(session *s, fault *f)
     const options *o = s->options;
     clprune_status status = CLPRUNE_SUCCESS;
     if (o->lookahead > 0 || o->ema > 0) /* also to test: a checkpoint has them */
-        status = slow_weights_open(s->context, s->type, s->model, &s->slow);
+        status = slow_weights_open(s->context, s->model, &s->slow);
     if (status == CLPRUNE_SUCCESS && options_views_count(o) > 1)
         status = clprune_mat_create(s->context, CLPRUNE_MEMORY_INPUT, "logits of views",
             options_pass(o), s->sizes.classes, &s->views);
@@ -294,7 +290,7 @@ bool session_set_rates(session *s, uint64_t epoch, fault *f)
 void session_watch(session *s, trainer_watcher watcher)
 {
     s->watcher = watcher;
-    s->type->watch(s->model, watcher);
+    net_model_watch(s->model, watcher);
 }
 
 double session_speed(const session *s, const meter *m)
@@ -343,23 +339,21 @@ bool session_connect(session *s, fault *f)
     if (!ranks_many(r) || session_only_tests(s))
         return true;
     if (shares_statistics(s))
-        shared_statistics_open(s->context, r, s->type, s->model, &s->statistics);
+        shared_statistics_open(s->context, r, s->model, &s->statistics);
     return gradient_windows_connect(&s->windows, kinds[sliced][s->options->reduce_bits], f);
 }
 
 size_t session_tensors(const session *s)
 {
-    size_t states;
-    (void)trainer_states(s->type, s->model, &states);
-    return s->params_count + states;
+    return s->params_count + s->model->states_count;
 }
 
-clprune_mat session_tensor(const session *s, void *model, size_t index)
+clprune_mat session_tensor(const session *s, const net_model *model, size_t index)
 {
     size_t count;
     if (index < s->params_count)
-        return s->type->params(model, &count)[index].value;
-    return trainer_states(s->type, model, &count)[index - s->params_count].mat;
+        return clprune_net_params(model->net, &count)[index].value;
+    return model->states[index - s->params_count].mat;
 }
 
 session_elements session_count_elements(const session *s)
@@ -393,8 +387,7 @@ void session_close(session *s)
     slow_weights_close(&s->slow);
     clprune_optimizer_destroy(s->optimizer);
     gradient_sum_close(&s->sum);
-    if (s->type != NULL)
-        s->type->destroy(s->model);
+    net_model_destroy(s->model);
     clprune_context_destroy(s->context);
     if (!s->beside) {
         dataset_close(s->data);

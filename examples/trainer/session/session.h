@@ -23,7 +23,7 @@
 #include "trainer/data/feed.h"
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/run_folder.h"
-#include "trainer/model/trainer_model.h"
+#include "trainer/model/net_model.h"
 #include "trainer/options/options.h"
 #include "trainer/report/progress.h"
 #include "trainer/report/tally.h"
@@ -48,7 +48,7 @@ typedef struct session {
     struct auto_keep *automatic; /* not owned: what --activations auto chose; NULL: nothing */
 
     clprune_context *context;
-    void *model;
+    net_model *model;
     clprune_param *params; /* (params_count) the model's */
     size_t params_count;
     bool keeps_grads;        /* also with --early-update */
@@ -200,7 +200,7 @@ bool session_wait(session *s, const char *step, fault *f);
 
 /* The parameters, then the states, of a model of the session's type. */
 size_t session_tensors(const session *s);
-clprune_mat session_tensor(const session *s, void *model, size_t index);
+clprune_mat session_tensor(const session *s, const net_model *model, size_t index);
 
 /* Elements of all parameters; of all states; of the largest of them. */
 typedef struct session_elements {

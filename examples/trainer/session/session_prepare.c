@@ -69,7 +69,7 @@ static dataset_options data_wanted(session *s, const checkpoint *c)
     }
     const bool generated = strcmp(o->data, "generated") == 0;
     trainer_sizes usual = {.arch = o->arch};
-    (void)s->type->settle(s->type, &usual);
+    (void)net_model_settle(s->type, &usual);
     wanted.usual_image_size = (uint32_t)usual.image;
     wanted.image_size = (uint32_t)(o->image_size == 0 && generated ? usual.image : o->image_size);
     wanted.pixels = s->type->pixels;
@@ -180,7 +180,7 @@ static bool choose_sizes(session *s, fault *f)
         .rslora = o->rslora,
         .base = base_types[o->base_bits]};
     memcpy(s->sizes.extra, o->extra, sizeof s->sizes.extra);
-    const char *wrong = s->type->settle(s->type, &s->sizes);
+    const char *wrong = net_model_settle(s->type, &s->sizes);
     memcpy(o->extra, s->sizes.extra, sizeof s->sizes.extra);
     if (wrong == NULL)
         return o->packing == 0 || !s->sizes.learned ||
@@ -272,7 +272,7 @@ bool session_fit(session *s, fault *f)
         s->options->train_limit < FIT_IMAGES ? s->options->train_limit : FIT_IMAGES;
     const dataset_shape sample = dataset_sample(s->data);
     const float *levels = dataset_levels(s->data);
-    if (s->type->net == NULL || s->type->net->fit == NULL)
+    if (s->type->fit == NULL)
         return true;
     uint8_t *bytes = malloc(count * sample.bytes);
     float *images = malloc(count * sample.bytes * sizeof *images);

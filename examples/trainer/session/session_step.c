@@ -46,9 +46,9 @@ static clprune_status update(void *user, clprune_mat grads)
 static clprune_status update_early(session *s, const clprune_net_data *data)
 {
     part_of_step part = {s->optimizer, rate_of_step(s)};
-    s->type->on_grads(s->model, update, &part);
-    TRY(s->type->backward(s->model, data));
-    s->type->on_grads(s->model, NULL, NULL);
+    clprune_net_on_grads(s->model->net, update, &part);
+    TRY(net_model_backward(s->model, data));
+    clprune_net_on_grads(s->model->net, NULL, NULL);
     clprune_optimizer_set_steps(s->optimizer, clprune_optimizer_steps(s->optimizer) + 1);
     return CLPRUNE_SUCCESS;
 }
@@ -65,12 +65,12 @@ static clprune_status without_samples(session *s, clprune_mat loss, clprune_mat 
     if (code != CL_SUCCESS)
         return CLPRUNE_OPENCL_ERROR;
     s->statistics.empty = true;
-    clprune_status status = s->type->forward(s->model, &data, true);
+    clprune_status status = net_model_forward(s->model, &data, true);
     if (status == CLPRUNE_SUCCESS)
-        status = s->type->loss(
-            s->model, &data, clprune_mat_rows(loss, 0, 1), clprune_mat_rows(hit, 0, 1));
+        status = clprune_net_loss(
+            s->model->net, &data, clprune_mat_rows(loss, 0, 1), clprune_mat_rows(hit, 0, 1));
     if (status == CLPRUNE_SUCCESS)
-        status = s->type->backward(s->model, &data);
+        status = net_model_backward(s->model, &data);
     s->statistics.empty = false;
     return status;
 }
@@ -90,12 +90,11 @@ static clprune_status backward(session *s, const clprune_net_data *data, const s
     if (session_updates_early(s))
         return update_early(s, data);
     if (pass->last && s->windows.context != NULL && !s->keeps_grads)
-        return gradient_windows_backward(
-            &s->windows, s->type, s->model, data, pass->index, seed_of(s, 0));
+        return gradient_windows_backward(&s->windows, s->model, data, pass->index, seed_of(s, 0));
     if (data->batch == 0)
         TRY(gradient_sum_zero(&s->sum));
     else
-        TRY(s->type->backward(s->model, data));
+        TRY(net_model_backward(s->model, data));
     return gradient_sum_add_all(&s->sum, pass->index, pass->last);
 }
 
@@ -104,10 +103,10 @@ static clprune_status forward(
 {
     if (data->batch == 0)
         return CLPRUNE_SUCCESS;
-    s->type->set_seed(s->model, seed_of(s, draw));
-    TRY(s->type->forward(s->model, data, true));
+    clprune_net_set_seed(s->model->net, seed_of(s, draw));
+    TRY(net_model_forward(s->model, data, true));
     trainer_tell(&s->watcher, "loss");
-    TRY(s->type->loss(s->model, data, loss, hit));
+    TRY(clprune_net_loss(s->model->net, data, loss, hit));
     s->saved_activation_bytes = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
     return CLPRUNE_SUCCESS;
 }
@@ -119,8 +118,8 @@ clprune_status session_enqueue_pass(
     data.smoothing = (float)s->options->label_smoothing;
     if (pass->part > 0) /* the loss is the mean over the pass's labels that count */
         data.scale = (float)(pass->part / (double)pass->count);
-    if (s->options->check_finite > 0 && s->type->check_finite != NULL)
-        s->type->check_finite(s->model, (s->step + 1) % s->options->check_finite == 0);
+    if (s->options->check_finite > 0)
+        clprune_net_check_finite(s->model->net, (s->step + 1) % s->options->check_finite == 0);
     TRY(forward(s, &data, pass->draw, loss, hit));
     if (pass->count == 0)
         TRY(without_samples(s, loss, hit));
@@ -193,14 +192,13 @@ static bool average(const session *s, clprune_mat mat, float *host, fault *f)
 
 bool session_average_states(session *s, fault *f)
 {
-    size_t count;
-    const trainer_state *state = trainer_statistics(s->type, s->model, &count);
+    const size_t count = s->model->statistics_count;
     if (!ranks_many(&s->options->ranks) || count == 0)
         return true;
     float *host = malloc(session_count_elements(s).most * sizeof *host);
     bool good = host != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     for (size_t i = 0; good && i < count; ++i)
-        good = average(s, state[i].mat, host, f);
+        good = average(s, s->model->states[i].mat, host, f);
     free(host);
     return good;
 }
@@ -208,7 +206,7 @@ bool session_average_states(session *s, fault *f)
 /* Adds the logits of a view to their sum, and puts this in their place behind the last one. */
 static clprune_status add_view(const session *s, size_t count, size_t view, size_t views)
 {
-    const clprune_mat logits = net_model_output(s->model, count);
+    const clprune_mat logits = clprune_net_output(s->model->net, count);
     const clprune_mat sum = clprune_mat_rows(s->views, 0, count);
     const float weight = augment_views(views)[view].weight;
     TRY(clprune_add(s->context, weight, logits, 1, view == 0 ? CLPRUNE_NO_MAT : sum, sum, NULL));
@@ -220,12 +218,12 @@ clprune_status session_enqueue_test(
 {
     const clprune_net_data data = session_data(s, count, count);
     const size_t views = options_views_count(s->options);
-    TRY(s->type->forward(s->model, &data, false));
+    TRY(net_model_forward(s->model, &data, false));
     if (views > 1)
         TRY(add_view(s, count, view, views));
     if (view + 1 == views)
-        TRY(s->type->loss(s->model, &data, loss, hit));
+        TRY(clprune_net_loss(s->model->net, &data, loss, hit));
     if (s->pixels != NULL)
-        TRY(clprune_mat_read(s->context, net_model_output(s->model, count), s->pixels));
+        TRY(clprune_mat_read(s->context, clprune_net_output(s->model->net, count), s->pixels));
     return clprune_plan_end_step(s->context);
 }

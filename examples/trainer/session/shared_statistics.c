@@ -89,11 +89,11 @@ static clprune_status share_sums(void *user, clprune_mat sums)
     return clprune_mat_write(s->context, sums, s->host);
 }
 
-void shared_statistics_open(clprune_context *context, const rank_group *ranks,
-    const trainer_model *type, void *model, shared_statistics *s)
+void shared_statistics_open(
+    clprune_context *context, const rank_group *ranks, net_model *model, shared_statistics *s)
 {
     *s = (shared_statistics){.on = true, .context = context, .ranks = ranks};
-    type->on_statistics(model, &(clprune_net_statistics){share_moments, share_sums, s});
+    clprune_net_on_statistics(model->net, &(clprune_net_statistics){share_moments, share_sums, s});
 }
 
 void shared_statistics_close(shared_statistics *s)

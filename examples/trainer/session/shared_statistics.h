@@ -2,7 +2,7 @@
 #ifndef TRAINER_SHARED_STATISTICS_H
 #define TRAINER_SHARED_STATISTICS_H
 
-#include "trainer/model/trainer_model.h"
+#include "trainer/model/net_model.h"
 #include "trainer/reduce/ranks.h"
 
 typedef struct shared_statistics {
@@ -16,8 +16,8 @@ typedef struct shared_statistics {
 } shared_statistics;
 
 /* From now on the model's batch norms share; *s must not move. */
-void shared_statistics_open(clprune_context *context, const rank_group *ranks,
-    const trainer_model *type, void *model, shared_statistics *s);
+void shared_statistics_open(
+    clprune_context *context, const rank_group *ranks, net_model *model, shared_statistics *s);
 void shared_statistics_close(shared_statistics *s); /* accepts {0}; the model no longer runs */
 
 #endif

@@ -5,20 +5,19 @@
 
 #include "trainer/base/try.h"
 
-clprune_status slow_weights_open(
-    clprune_context *context, const trainer_model *type, void *model, slow_weights *s)
+clprune_status slow_weights_open(clprune_context *context, net_model *model, slow_weights *s)
 {
-    size_t params, statistics, most = 1;
-    const clprune_param *param = type->params(model, &params);
-    const trainer_state *state = trainer_statistics(type, model, &statistics);
+    const size_t statistics = model->statistics_count;
+    size_t params, most = 1;
+    const clprune_param *param = clprune_net_params(model->net, &params);
     *s = (slow_weights){
         .context = context, .tensors = calloc(params + statistics + 1, sizeof *s->tensors)};
     if (s->tensors == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
     for (size_t i = 0; i < params + statistics; ++i) {
         slow_tensor *t = &s->tensors[s->count++];
-        t->fast = i < params ? param[i].value : state[i - params].mat;
-        t->name = i < params ? param[i].name : state[i - params].name;
+        t->fast = i < params ? param[i].value : model->states[i - params].mat;
+        t->name = i < params ? param[i].name : model->states[i - params].name;
         TRY(clprune_mat_create(
             context, CLPRUNE_MEMORY_OPTIMIZER, "slow", t->fast.rows, t->fast.cols, &t->slow));
         const size_t count = t->fast.rows * t->fast.cols;

@@ -14,7 +14,7 @@
 
 #include <clprune/clprune.h>
 
-#include "trainer/model/trainer_model.h"
+#include "trainer/model/net_model.h"
 
 enum { LOOKAHEAD_STEPS = 5 };
 
@@ -33,8 +33,7 @@ typedef struct slow_weights {
 
 /* Makes slow values of the parameters and the running statistics of a model, booked as the
  * optimizer's. The caller closes *s in any case. */
-clprune_status slow_weights_open(
-    clprune_context *context, const trainer_model *type, void *model, slow_weights *s);
+clprune_status slow_weights_open(clprune_context *context, net_model *model, slow_weights *s);
 void slow_weights_close(slow_weights *s); /* accepts {0} */
 
 /* The slow values of a new run are the first ones. Enqueues. */
