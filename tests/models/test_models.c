@@ -8,8 +8,8 @@
 #include "golden/golden_images.h"
 #include "golden/golden_rows.h"
 #include "support/test_compare.h"
+#include "trainer/model/keep_presets.h"
 #include "trainer/model/net_model.h"
-#include "trainer/model/net_presets.h"
 
 enum { SAMPLES = 4, STEPS = 10 };
 
@@ -116,8 +116,7 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
     while (strcmp(c->type->archs[sizes.arch], c->name) != 0)
         sizes.arch++;
     assert_null(net_model_settle(c->type, &sizes));
-    const keep_choice choice = {
-        .preset = keep_preset_named(&net_presets, preset), .how = {{.bits = bits}, bits}};
+    const keep_choice choice = {.preset = keep_preset_named(preset), .how = {{.bits = bits}, bits}};
     fixture f = {.c = c,
         .rows = golden_rows_read(
             TEST_GOLDEN "/golden_models.safetensors", c->name, c->parameters, 3 + SAMPLES),

@@ -8,7 +8,7 @@
 #include "support/test_folder.h"
 #include "trainer/files/safetensors_file.h"
 #include "trainer/files/weights.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -111,8 +111,8 @@ static void memory_of_s12(NO_ROW)
     trainer_sizes sizes = {.arch = 0};
     assert_null(net_model_settle(&resmlp_model, &sizes));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        const keep_choice choice = {.preset = keep_preset_named(&net_presets, rows[i].preset),
-            .how = {.keep = {.bits = rows[i].bits}}};
+        const keep_choice choice = {
+            .preset = keep_preset_named(rows[i].preset), .how = {.keep = {.bits = rows[i].bits}}};
         clprune_context *dry = test_open_dry(NULL, NULL);
         net_model *model;
         TEST_OK(net_model_create(&resmlp_model, dry, &sizes, &choice, 32, &model));

@@ -13,7 +13,7 @@
 #include "support/test_folder.h"
 #include "trainer/files/safetensors_file.h"
 #include "trainer/files/weights.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 #include "trainer/options/keep_file.h"
 
 enum { SAMPLES = 4, STEPS = 10 };
@@ -106,7 +106,7 @@ static fixture make_with(
     const trainer_sizes sizes = sizes_of(c);
     keep_list rules = {0};
     const keep_choice choice = {
-        .preset = keep_preset_named(&net_presets, preset), .how = {how, how.bits}, .list = &rules};
+        .preset = keep_preset_named(preset), .how = {how, how.bits}, .list = &rules};
     fixture made = {.batch = c->batch,
         .images = golden_images_make(c->batch * 3 * c->image * c->image),
         .loss = test_new_mat(test_context(), c->batch, 1),

@@ -19,7 +19,7 @@
 #include "support/test_gate.h"
 #include "support/test_run.h"
 #include "trainer/base/stop.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 
 /* Sizes that other tests have, too: they share compiled kernels. */
 #define RESMLP "--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40 --batch-size 32 "
@@ -156,12 +156,12 @@ static void add_all(test_list *list, const trainer_model *model, const char *siz
     static const char *const families[] = {"kernels=vector", "kernels=tiled"};
     static first_step rows[MOST];
     static size_t used;
-    for (size_t i = 0; net_presets.names[i] != NULL; i++)
+    for (size_t i = 0; i < KEEP_PRESETS; i++)
         for (size_t k = 0; k < 2; k++) {
-            if (keep_preset_chooses(&net_presets, i))
+            if (keep_preset_chooses(i))
                 continue;
             assert_true(used < MOST);
-            rows[used] = (first_step){model, sizes, net_presets.names[i], families[k]};
+            rows[used] = (first_step){model, sizes, keep_presets[i].name, families[k]};
             add(list, &rows[used++]);
         }
 }

@@ -3,7 +3,7 @@
 #include "resmlp_model.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 #include "trainer/options/keep_file.h"
 
 enum { DEPTH = 6, DENSE = 0, POOLED = 4, COMPACT_PRUNED = 11 };
@@ -12,7 +12,7 @@ static options options_of(size_t preset)
 {
     options o = options_defaults(&resmlp_model);
     o.activations = preset;
-    o.sparsity = keep_preset_has(&net_presets, preset, KEEP_PRUNED) ? 0.75 : 0;
+    o.sparsity = keep_preset_has(preset, KEEP_PRUNED) ? 0.75 : 0;
     o.criterion = CLPRUNE_CRITERION_SAMPLED;
     o.indices = options_index_choice(CLPRUNE_INDEX_INT32);
     return o;

@@ -7,7 +7,7 @@
 #include "trainer/files/atomic_file.h"
 #include "trainer/files/plain_file.h"
 #include "trainer/memory/auto_keep.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 #include "trainer/options/keep_file.h"
 
 enum { LABEL = 16, COLUMNS = 24 };
@@ -181,7 +181,7 @@ bool auto_keep_save(const session *s, const char *last, fault *f)
 {
     const auto_keep *a = s->automatic;
     const options *o = s->options;
-    if (!keep_preset_chooses(&net_presets, o->activations) || o->keep_text == NULL)
+    if (!keep_preset_chooses(o->activations) || o->keep_text == NULL)
         return true;
     return save_one(s, last, "auto.keep", write_keep, f) &&
            (a == NULL || a->exact != NULL || save_one(s, last, "auto.csv", write_csv, f));
@@ -199,7 +199,7 @@ static bool compare_keep(const session *s, const char *path, bool *there, bool *
         return true;
     if (!keep_file_read(path, &text, f))
         return false;
-    *same = keep_preset_chooses(&net_presets, o->activations) && o->keep_text != NULL &&
+    *same = keep_preset_chooses(o->activations) && o->keep_text != NULL &&
             keep_file_same(text, o->keep_text);
     free(text);
     return true;

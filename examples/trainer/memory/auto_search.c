@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "trainer/memory/auto_keep.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 #include "trainer/options/keep_file.h"
 
 enum { BISECTIONS = 30, TRIALS = 64 };
@@ -66,19 +66,18 @@ static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
 /* Tries the ladder's presets with dense's gradients, the mildest first. */
 static bool try_exact(search *s, memory_plan *plan, bool *fits, fault *f)
 {
-    const keep_presets *presets = &net_presets;
     bool good = true;
     *fits = false;
-    for (size_t i = 0; good && !*fits && i < presets->rungs; ++i) {
-        const size_t preset = keep_preset_named(presets, presets->ladder[i].preset);
+    for (size_t i = 0; good && !*fits && i < KEEP_RUNGS; ++i) {
+        const size_t preset = keep_preset_named(keep_ladder[i].preset);
         keep_list rules = {0};
-        if (!keep_preset_is_exact(presets, preset))
+        if (!keep_preset_is_exact(preset))
             continue;
         good = session_list(s->in, preset, &rules, f) && take_rules(s, &rules, f) &&
                try_plan(s, plan, fits, f);
         keep_list_close(&rules);
         if (good && *fits)
-            s->a->exact = presets->names[preset];
+            s->a->exact = keep_presets[preset].name;
     }
     return good;
 }

@@ -1,7 +1,7 @@
 /* The tensors to choose for, and the forms they may have. */
 #include <stdlib.h>
 
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 
 #include "trainer/memory/auto_keep.h"
 
@@ -62,11 +62,10 @@ static void add_items(const session *s, auto_keep *a, auto_slot *slot)
 
 static bool list_frames(const session *s, auto_keep *a, fault *f)
 {
-    const keep_presets *presets = &net_presets;
-    const char *const *frames = presets->rows[s->options->activations].frames;
+    const char *const *frames = keep_presets[s->options->activations].frames;
     for (; a->frames_count < AUTO_FRAMES && frames[a->frames_count] != NULL; ++a->frames_count)
-        if (!session_list(s, keep_preset_named(presets, frames[a->frames_count]),
-                &a->frames[a->frames_count], f))
+        if (!session_list(
+                s, keep_preset_named(frames[a->frames_count]), &a->frames[a->frames_count], f))
             return false;
     return true;
 }

@@ -6,7 +6,7 @@
 
 #include "trainer/memory/auto_keep.h"
 #include "trainer/memory/memory_plan.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 
 typedef struct search {
     session *in; /* of the run */
@@ -31,14 +31,13 @@ static bool take_rung(search *s, size_t rung)
     rung %= s->presets;
     if (!s->preset_open)
         return true;
-    const keep_presets *presets = &net_presets;
-    const size_t preset = keep_preset_named(presets, presets->ladder[rung].preset);
-    const bool quantises = keep_preset_has(presets, preset, KEEP_QUANTISED),
-               last = rung + 1 == presets->rungs ||
-                      strcmp(presets->ladder[rung + 1].preset, presets->ladder[rung].preset) != 0;
+    const size_t preset = keep_preset_named(keep_ladder[rung].preset);
+    const bool quantises = keep_preset_has(preset, KEEP_QUANTISED),
+               last = rung + 1 == KEEP_RUNGS ||
+                      strcmp(keep_ladder[rung + 1].preset, keep_ladder[rung].preset) != 0;
     o->activations = preset;
     if (quantises && !options_given(o, "code-bits"))
-        options_set_quantised_bits(o, presets->ladder[rung].code_bits);
+        options_set_quantised_bits(o, keep_ladder[rung].code_bits);
     options_settle(o);
     return !quantises || last || !options_given(o, "code-bits");
 }
@@ -138,11 +137,10 @@ static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
 /* "compact, codes of 4 bits" */
 static void choice_text(const options *o, char *text, size_t size)
 {
-    const keep_presets *presets = &net_presets;
-    if (keep_preset_has(presets, o->activations, KEEP_QUANTISED))
+    if (keep_preset_has(o->activations, KEEP_QUANTISED))
         (void)snprintf(
             text, size, "%s, codes of %u bits", options_preset(o), options_quantised_bits(o));
-    else if (keep_preset_has(presets, o->activations, KEEP_PRUNED))
+    else if (keep_preset_has(o->activations, KEEP_PRUNED))
         (void)snprintf(text, size, "%s, sparsity %g, values in %s", options_preset(o), o->sparsity,
             options_values[o->values]);
     else
@@ -167,12 +165,11 @@ static void say_choice(const search *s, uint64_t bytes)
 static bool fixed_by(const options *o, char *text, size_t size)
 {
     static const char *const names[] = {"base-bits", "activations", "code-bits", "batch-size"};
-    const keep_presets *presets = &net_presets;
-    const keep_rung *last = &presets->ladder[presets->rungs - 1];
+    const keep_rung *last = &keep_ladder[KEEP_RUNGS - 1];
     const bool fewest = options_quantised_bits(o) <= last->code_bits;
     const bool least[] = {options_base_bits[o->base_bits + 1] == NULL,
-        fewest && o->activations == keep_preset_named(presets, last->preset),
-        fewest || !keep_preset_has(presets, o->activations, KEEP_QUANTISED), o->batch_size == 1};
+        fewest && o->activations == keep_preset_named(last->preset),
+        fewest || !keep_preset_has(o->activations, KEEP_QUANTISED), o->batch_size == 1};
     bool needed = false;
     text[0] = '\0';
     if (o->resume != NULL) {
@@ -211,7 +208,7 @@ bool memory_plan_choose(session *in, const clprune_device_info *device, memory_p
     const options *o = in->options;
     if (o->memory_limit == 0)
         return memory_plan_make(in, device, plan, f);
-    if (o->resume == NULL && keep_preset_chooses(&net_presets, o->activations))
+    if (o->resume == NULL && keep_preset_chooses(o->activations))
         return auto_keep_choose(in, device, plan, f);
     search s = {.in = in,
         .device = device,
@@ -221,7 +218,7 @@ bool memory_plan_choose(session *in, const clprune_device_info *device, memory_p
         .base_open = o->resume == NULL && (o->lora != NULL || o->train != NULL) &&
                      !options_given(o, "base-bits")};
     bool fits = false;
-    s.presets = s.preset_open ? net_presets.rungs : 1;
+    s.presets = s.preset_open ? KEEP_RUNGS : 1;
     for (s.bases = 1; s.base_open && options_base_bits[s.bases] != NULL;)
         ++s.bases;
     *plan = (memory_plan){0};

@@ -6,7 +6,7 @@
 
 #include "trainer/base/fault.h"
 #include "trainer/base/try.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 #include "trainer/model/net_tune.h"
 
 /* ---- a net without a device --------------------------------------------------------------------
@@ -56,7 +56,7 @@ static clprune_status make_net_of(const trainer_model *type, clprune_context *co
     given_rules given = {0};
     *text = NULL;
     *net = NULL;
-    clprune_net_keep keep = net_preset_keep(choice->preset, &choice->how);
+    clprune_net_keep keep = keep_preset_net(choice->preset, &choice->how);
     clprune_status status = make_rules(choice->list, &given);
     if (status == CLPRUNE_SUCCESS)
         status = clprune_net_create(context, desc, net);

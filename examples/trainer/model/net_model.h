@@ -7,8 +7,8 @@
 #ifndef TRAINER_NET_MODEL_H
 #define TRAINER_NET_MODEL_H
 
+#include "trainer/model/keep_list.h"
 #include "trainer/model/trainer_model.h"
-#include "trainer/options/keep_list.h"
 
 /* State that is not trained, such as running statistics and frozen parameters: checkpoints have it.
  * Its name is unique among the model's states and shorter than 80 bytes. words: mat has words of

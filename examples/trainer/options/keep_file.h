@@ -21,7 +21,7 @@
 #ifndef TRAINER_KEEP_FILE_H
 #define TRAINER_KEEP_FILE_H
 
-#include "trainer/options/keep_list.h"
+#include "trainer/model/keep_list.h"
 #include "trainer/options/options.h"
 
 /* The whole text of a file, for the caller to free. Faults: CODE_DATA, CODE_MEMORY. */

@@ -8,7 +8,7 @@
 #include "trainer/base/learning_rate.h"
 #include "trainer/base/param_rates.h"
 #include "trainer/files/plain_file.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 #include "trainer/options/options_table.h"
 
 enum { LONG_OPTION = 256 }; /* + a row's position: what getopt_long returns for it, no character */
@@ -26,7 +26,7 @@ bool options_given(const options *o, const char *name)
 
 const char *options_preset(const options *o)
 {
-    return net_presets.names[o->activations];
+    return keep_presets[o->activations].name;
 }
 
 static const options defaults = {
@@ -89,8 +89,8 @@ static void fill_by_optimizer(options *o)
 
 void options_settle(options *o)
 {
-    const keep_preset *preset = &net_presets.rows[o->activations];
-    if (!keep_preset_has(&net_presets, o->activations, KEEP_PRUNED))
+    const keep_preset *preset = &keep_presets[o->activations];
+    if (!keep_preset_has(o->activations, KEEP_PRUNED))
         o->sparsity = 0;
     if (o->criterion == OPTIONS_UNSET)
         o->criterion = preset->criterion;
@@ -156,12 +156,10 @@ static bool chooses_preset(const options *o)
 /* Whether an option has an effect in the run's preset, or in one that --memory-limit may choose. */
 static bool fits_preset(const options *o, option_needs needs)
 {
-    const keep_presets *presets = &net_presets;
     if (!chooses_preset(o))
-        return option_preset_fits(presets, o->activations, needs);
-    for (size_t i = 0; i < presets->rungs; ++i)
-        if (option_preset_fits(
-                presets, keep_preset_named(presets, presets->ladder[i].preset), needs))
+        return option_preset_fits(o->activations, needs);
+    for (size_t i = 0; i < KEEP_RUNGS; ++i)
+        if (option_preset_fits(keep_preset_named(keep_ladder[i].preset), needs))
             return true;
     return false;
 }
@@ -170,13 +168,12 @@ static bool fits_preset(const options *o, option_needs needs)
  * was given: presets that prune nothing ignore it. */
 static bool check_needs(const options *o, const option_row *row, fault *f)
 {
-    const keep_presets *presets = &net_presets;
     const bool sparsity = strcmp(row->name, "sparsity") == 0;
     char needed[320];
     if (row->needs == NEEDS_NOTHING || (sparsity && options_given(o, "activations")))
         return true;
     if (row->needs == NEEDS_POOLING_OR_FILE && o->centre == CLPRUNE_CENTRE_CELLS &&
-        keep_preset_has(presets, o->activations, KEEP_PRUNED))
+        keep_preset_has(o->activations, KEEP_PRUNED))
         return true;
     if (fits_preset(o, row->needs) || (option_takes_file(row->needs) && o->keep_file != NULL))
         return true;
@@ -296,7 +293,7 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE or --import FILE");
     if (chooses_preset(o) && o->keep_file != NULL)
         return fault_set(f, CODE_USAGE, "--keep-file with --memory-limit needs --activations");
-    if (keep_preset_chooses(&net_presets, o->activations))
+    if (keep_preset_chooses(o->activations))
         return check_chooser(o, f);
     const size_t count = option_rows_count(o->model);
     for (size_t i = 0; o->resume == NULL && i < count; ++i) {

@@ -13,8 +13,8 @@
 
 #include "trainer/base/fault.h"
 #include "trainer/data/augment/augment.h"
+#include "trainer/model/keep_presets.h"
 #include "trainer/model/trainer_model.h"
-#include "trainer/options/keep_presets.h"
 #include "trainer/reduce/ranks.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "trainer/base/learning_rate.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 #include "trainer/options/options.h"
 #include "trainer/options/options_table.h"
 
@@ -89,7 +89,7 @@ static const char *const lacking[] = {"model", "train", "lora", "base-bits"};
 static bool ignores_sparsity(const options *o, const option_row *row)
 {
     return strcmp(row->name, "sparsity") == 0 && options_given(o, "activations") &&
-           !keep_preset_has(&net_presets, o->activations, KEEP_PRUNED);
+           !keep_preset_has(o->activations, KEEP_PRUNED);
 }
 
 static bool same_milestones(const char *a, const char *b)

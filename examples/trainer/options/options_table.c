@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "trainer/data/augment/rand_augment.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 
 const char *const options_normalise[] = {"data", "imagenet", "half", NULL};
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
@@ -474,7 +474,7 @@ option_row option_row_at(const trainer_model *model, size_t index)
     if (row.offset == FIELD(arch))
         row.choices = model->archs;
     if (row.offset == FIELD(activations))
-        row.choices = net_presets.names;
+        row.choices = keep_preset_names();
     if (row.offset == FIELD(optimizer))
         row.choices = options_optimizers();
     return row;
@@ -501,14 +501,14 @@ void options_append(char *text, size_t size, const char *format, ...)
     va_end(args);
 }
 
-bool option_preset_fits(const keep_presets *presets, size_t preset, option_needs needs)
+bool option_preset_fits(size_t preset, option_needs needs)
 {
     static const char letters[] = {[NEEDS_PRUNING] = KEEP_PRUNED,
         [NEEDS_PRUNING_OR_FILE] = KEEP_PRUNED,
         [NEEDS_CODES] = KEEP_CODED,
         [NEEDS_QUANTISING_OR_FILE] = KEEP_QUANTISED,
         [NEEDS_POOLING_OR_FILE] = KEEP_POOLED};
-    return keep_preset_has(presets, preset, letters[needs]);
+    return keep_preset_has(preset, letters[needs]);
 }
 
 bool option_takes_file(option_needs needs)
@@ -519,10 +519,9 @@ bool option_takes_file(option_needs needs)
 
 void option_needed(option_needs needs, char *text, size_t size)
 {
-    const keep_presets *presets = &net_presets;
     size_t fit[OPTIONS_MOST], count = 0;
-    for (size_t i = 0; presets->names[i] != NULL && count < OPTIONS_MOST; ++i)
-        if (option_preset_fits(presets, i, needs))
+    for (size_t i = 0; i < KEEP_PRESETS && count < OPTIONS_MOST; ++i)
+        if (option_preset_fits(i, needs))
             fit[count++] = i;
     text[0] = '\0';
     for (size_t i = 0; i < count; ++i)
@@ -530,7 +529,7 @@ void option_needed(option_needs needs, char *text, size_t size)
             i == 0          ? "--activations "
             : i + 1 < count ? ", "
                             : " or ",
-            presets->names[fit[i]]);
+            keep_presets[fit[i]].name);
     if (count == 0)
         options_append(text, size, "--keep-file");
     else if (needs == NEEDS_POOLING_OR_FILE)
@@ -600,9 +599,9 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
         options_append(text, size, "; %s", row->help);
     }
     if (row->offset == FIELD(activations))
-        for (size_t i = 0; net_presets.names[i] != NULL; ++i)
-            options_append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ", net_presets.names[i],
-                i == 0 ? " (the default)" : "", net_presets.rows[i].help);
+        for (size_t i = 0; i < KEEP_PRESETS; ++i)
+            options_append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ", keep_presets[i].name,
+                i == 0 ? " (the default)" : "", keep_presets[i].help);
     if (row->needs == NEEDS_NOTHING)
         return;
     option_needed(row->needs, needed, sizeof needed);

@@ -76,7 +76,7 @@ size_t option_index(const trainer_model *model, const char *name, size_t length)
 
 /* Whether an option with these needs has an effect in a preset; whether a keep file can give it
  * one. */
-bool option_preset_fits(const keep_presets *presets, size_t preset, option_needs needs);
+bool option_preset_fits(size_t preset, option_needs needs);
 bool option_takes_file(option_needs needs);
 
 /* Writes what the option needs: "--activations paper or compact, or --keep-file". */

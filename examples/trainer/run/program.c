@@ -17,7 +17,7 @@
 #include "trainer/memory/auto_keep.h"
 #include "trainer/memory/memory_plan.h"
 #include "trainer/memory/memory_report.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 #include "trainer/options/options.h"
 #include "trainer/run/run.h"
 #include "trainer/run/run_ranks.h"
@@ -75,16 +75,16 @@ static void say_start(training_run *r)
     const clprune_precision precision = clprune_context_precision(s->context);
     if (precision != CLPRUNE_PRECISION_FP32)
         options_append(kept, sizeof kept, ", multiplied in %s", clprune_precision_name(precision));
-    if (keep_preset_has(&net_presets, o->activations, KEEP_CODED))
+    if (keep_preset_has(o->activations, KEEP_CODED))
         options_append(
             kept, sizeof kept, ", GELU's derivative in %u bits", options_gelu_code_bits(o));
     if (o->store != 0)
         options_append(kept, sizeof kept, ", dense ones in %s", options_stores[o->store]);
-    if (keep_preset_has(&net_presets, o->activations, KEEP_QUANTISED))
+    if (keep_preset_has(o->activations, KEEP_QUANTISED))
         options_append(kept, sizeof kept, ", codes of %u bits in groups of %u, %s rounding%s",
             options_quantised_bits(o), options_quantised_group(o), options_roundings[o->rounding],
             o->rotate != 0 ? ", rotated" : "");
-    if (keep_preset_has(&net_presets, o->activations, KEEP_POOLED))
+    if (keep_preset_has(o->activations, KEEP_POOLED))
         options_append(kept, sizeof kept, ", cells of %llu x %llu", (unsigned long long)o->pool,
             (unsigned long long)o->pool);
     if (exact != NULL)
@@ -307,7 +307,7 @@ static void advise(const options *o, fault *f)
     options_append(f->text, sizeof f->text,
         "; a smaller --batch-size or --activations %s takes less, and --memory-limit BYTES chooses "
         "what fits",
-        net_presets.ladder[net_presets.rungs - 1].preset);
+        keep_ladder[KEEP_RUNGS - 1].preset);
 }
 
 /* The summary of a run is written, too, if the comparison of gradients fails or is stopped. */

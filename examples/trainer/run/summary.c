@@ -7,7 +7,7 @@
 
 #include "trainer/files/atomic_file.h"
 #include "trainer/memory/auto_keep.h"
-#include "trainer/model/net_presets.h"
+#include "trainer/model/keep_presets.h"
 #include "trainer/report/json.h"
 
 void summary_device(const training_run *r, char *name, size_t size)
@@ -50,9 +50,9 @@ static void write_settings(json *j, const training_run *r)
     json_text(j, "values", options_values[o->values]);
     json_text(j, "indices", options_indices[o->indices]);
     json_text(j, "precision", clprune_precision_name(clprune_context_precision(s->context)));
-    if (keep_preset_has(&net_presets, o->activations, KEEP_CODED))
+    if (keep_preset_has(o->activations, KEEP_CODED))
         json_count(j, "gelu_code", options_gelu_code_bits(o));
-    if (keep_preset_has(&net_presets, o->activations, KEEP_QUANTISED)) {
+    if (keep_preset_has(o->activations, KEEP_QUANTISED)) {
         json_count(j, "code_bits", options_quantised_bits(o));
         json_count(j, "group", options_quantised_group(o));
         json_text(j, "rounding", options_roundings[o->rounding]);
@@ -60,8 +60,7 @@ static void write_settings(json *j, const training_run *r)
     }
     json_text(j, "store", options_stores[o->store]);
     json_text(j, "base_bits", options_base_bits[o->base_bits]);
-    if (keep_preset_has(&net_presets, o->activations, KEEP_POOLED) ||
-        o->centre == CLPRUNE_CENTRE_CELLS)
+    if (keep_preset_has(o->activations, KEEP_POOLED) || o->centre == CLPRUNE_CENTRE_CELLS)
         json_count(j, "pool", o->pool);
     if (o->keep_text != NULL)
         json_text(j, "keep_file", o->keep_text);

@@ -1,4 +1,4 @@
-#include "trainer/options/keep_list.h"
+#include "trainer/model/keep_list.h"
 
 #include <stdio.h> /* snprintf */
 #include <stdlib.h>

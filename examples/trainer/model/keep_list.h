@@ -13,7 +13,7 @@
 #ifndef TRAINER_KEEP_LIST_H
 #define TRAINER_KEEP_LIST_H
 
-#include "trainer/options/keep_presets.h"
+#include "trainer/model/keep_presets.h"
 
 /* The shape of one sample of a tensor. For POOLED the rows are the places of a grid_height x
  * grid_width grid, one grid row after the other; both 0: a single line. */
