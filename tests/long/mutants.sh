@@ -4,18 +4,22 @@
 #   tests/long/mutants.sh [FOLDER [FILE [OLD]]]   FOLDER (default: a new temporary one) holds the copy and
 #                                            its build; FILE: the bugs of one file only; OLD: only
 #                                            the one that replaces this
+#   tests/long/mutants.sh --check                only whether each bug's place is still in its file
 # A missing barrier that no order of work-items shows is for oclgrind.sh to find.
 # Exits 0 if every bug was caught, 2 if a test fails without one. Lists of shapes are short (CLPRUNE_TEST_SMALL).
 export LC_ALL=C # a decimal point in every locale
 unset CDPATH # with it, cd prints, and may go elsewhere
 root=$(cd "$(dirname "$0")/../.." && pwd)
 folder=${1:-$(mktemp -d)}
-mkdir -p "$folder/tree"
-(cd "$root" && tar cf - CMakeLists.txt include src cl tests tools) | (cd "$folder/tree" && tar xmf -) # m: newer than what an earlier run built
-cmake -S "$folder/tree" -B "$folder/build" -DCMAKE_BUILD_TYPE=Release -DCLPRUNE_TESTS=ON \
-    -DCLPRUNE_EXAMPLES=OFF -DCLPRUNE_TOOLS=OFF >/dev/null || exit 2
-export CLPRUNE_TEST_SMALL=1 CLPRUNE_CACHE_DIR=off POCL_CACHE_DIR="$folder/pocl"
-mkdir -p "$POCL_CACHE_DIR"
+if [ "$folder" != --check ]; then
+    mkdir -p "$folder/tree"
+    (cd "$root" && tar cf - CMakeLists.txt include src cl tests tools) |
+        (cd "$folder/tree" && tar xmf -) # m: newer than what an earlier run built
+    cmake -S "$folder/tree" -B "$folder/build" -DCMAKE_BUILD_TYPE=Release -DCLPRUNE_TESTS=ON \
+        -DCLPRUNE_EXAMPLES=OFF -DCLPRUNE_TOOLS=OFF >/dev/null || exit 2
+    export CLPRUNE_TEST_SMALL=1 CLPRUNE_CACHE_DIR=off POCL_CACHE_DIR="$folder/pocl"
+    mkdir -p "$POCL_CACHE_DIR"
+fi
 only=${2:-}
 only_old=${3:-}
 missed=0 sound=
@@ -25,6 +29,12 @@ mutant() {
     [ -z "$only" ] || [ "$only" = "$2" ] || return
     [ -z "$only_old" ] || [ "$only_old" = "$3" ] || return
     file=$(cd "$root" && find cl src -name "$2")
+    if [ "$folder" = --check ]; then
+        grep -qF -e "$3" "$root/$file" && return
+        echo "STALE   $2: no '$3'"
+        missed=1
+        return
+    fi
     case $2 in
     *amx.*) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=tiles" ;;
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pooled_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl | net_resample.c) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
@@ -186,7 +196,7 @@ mutant test_image image.cl 'IMAGE_VALUE(images, c,' 'IMAGE_VALUE(images, 0,'
 mutant test_image image_bytes.clh 'x##_bytes + x##_first' 'x##_bytes'
 mutant test_image patch_embed.cl 'k / ((ulong)PATCH * PATCH), from' 'k / PATCH, from'
 mutant test_image patch_embed.cl 'cols / ((ulong)PATCH * PATCH) * height' 'cols * height'
-mutant test_linear gemm_tiled.cl 'bias_offset + row' 'bias_offset + column'
+mutant test_linear gemm_result.clh '(bias_buffer + bias_offset)' '(bias_buffer)'
 mutant test_prune score.clh 'block = row + j * BC' 'block = row + j * BC + 1'
 mutant test_prune score.clh 'a > b || isnan(a)' 'a > b'
 mutant test_prune score.clh 'b.s0145' 'b.s0167'
@@ -281,7 +291,7 @@ mutant test_quantise quantise.cl 'any(changed) ? 0 : whole' 'whole'
 mutant test_quantise dequantise.cl 'LAYERSCALE ? LOAD16(ROW(ls, 0) + c)' '! LAYERSCALE ? LOAD16(ROW(ls, 0) + c)'
 mutant test_quantise dequantise.cl 'LAYERSCALE ? AT(ls, 0, c) : 1.0f' '1.0f'
 mutant test_quantise encode.clh 'bits + 0xffffu : bits' 'bits : bits'
-mutant test_quantise encode.clh 'rest < 0.0f \&\&' 'false \&\&'
+mutant test_quantise encode.clh 'rest < 0.0f &&' 'false &&'
 mutant test_quantise encode.clh 'q > first ? q' 'q > 0.0f ? q'
 mutant test_narrow narrow.clh 'if (i < left)' 'if (i <= left)'
 mutant test_narrow narrow.clh 'part[i] = i < left ? as_float' 'part[i] = true ? as_float'
@@ -410,7 +420,7 @@ mutant test_bias column_sum.cl 's < SLICES' 's < SLICES - 1'
 mutant test_bias column_sum.cl 'g = slice; g < groups' 'g = slice; g + 1 < groups'
 mutant test_cross_entropy cross_entropy.cl 'logits < (vec)(label_logit) ? zero : one' 'logits <= (vec)(label_logit) ? zero : one'
 mutant test_cross_entropy cross_entropy.cl 'fma(on_label, target_logit - max_n - log_mass, smooth)' '(target_logit - max_n - log_mass)'
-mutant test_dropout dropout.cl 'row = first_row + r' 'row = r'
+mutant test_dropout dropout.cl 'row = first_row + (PATH' 'row = (PATH'
 mutant test_dropout draw.clh '(uint)(n >> 32)' '0'
 mutant test_element_loss element_loss.cl 'v -= vectors;' ';'
 mutant test_element_loss element_loss.cl 'min(part_rows, sample_rows - top)' 'part_rows'
@@ -423,7 +433,7 @@ mutant test_gelu gelu.cl 'sum += gradient' 'sum = gradient'
 mutant test_activation gelu.cl 'look_up(values, codes)' 'look_up(slopes, codes)' # on CPUs with AVX-512
 mutant test_activation gelu.cl 'sum[i] += gradient' 'sum[i] = gradient'
 mutant test_activation gelu.cl 'GROUP_WORD(row.groups, first)' 'GROUP_WORD(row.groups, 0)'
-mutant test_activation gelu.cl 'PUT(value, g, r, c)' 'PUT(gradient, g, r, c)'
+mutant test_activation gelu.cl 'PUT_RESULT(value, g, r, c)' 'PUT_RESULT(gradient, g, r, c)'
 mutant test_activation gelu.cl 'QUANTISED(h, r)' 'QUANTISED(h, 0)'
 mutant test_activation gelu.cl 'GET_QUANTISED(h, r, c)' 'GET_QUANTISED(h, 0, c)'
 mutant test_activation quantised_part.clh 'dequantise_one(row.codes, row.groups, c + i)' 'dequantise_one(row.codes, row.groups, c)'
@@ -513,13 +523,13 @@ mutant test_net_mixed cross_entropy.cl '(vec)(on * (1 - share))' '(vec)(1 - shar
 mutant test_net_mixed cross_entropy.cl '(vec)(on * share)' '(vec)(on)'
 mutant test_net_weighted cross_entropy.cl 'WEIGHED(off * keep_part(value, cols - c), c)' 'off * keep_part(value, cols - c)'
 mutant test_net_weighted cross_entropy.cl 'legal ? WEIGHT_OF(label) : 1.0f' '1.0f'
-mutant test_net_weighted cross_entropy.cl 'mass * exp_sum' 'exp_sum'
-mutant test_net_weighted cross_entropy.cl 'p - WEIGHED(TARGET(n, c), c)' 'p - TARGET(n, c)'
+mutant test_net_weighted cross_entropy.cl 'targets * exp_sum(log_p' 'exp_sum(log_p'
+mutant test_net_weighted cross_entropy.cl '(vec)(0.0f)) - WEIGHED(TARGET(n, c), c)' '(vec)(0.0f)) - TARGET(n, c)'
 mutant test_net_weighted cross_entropy.cl '(first + n) / sample_rows, 0' 'n / sample_rows, 0'
 mutant test_net_weighted cross_entropy.cl 'fma((vec)(on), GET' '((vec)(on) * GET'
 mutant test_net_weighted cross_entropy.cl 'AT(loss, n, 0) = -sum;' 'AT(loss, n, 0) = sum;'
 mutant test_net_weighted cross_entropy.cl '(vec)(on), GET(targets' '(vec)(1.0f), GET(targets'
-mutant test_net_weighted cross_entropy.cl 'mass = team_sum(part, SUM(own))' 'mass = 1'
+mutant test_net_weighted cross_entropy.cl 'sum = team_sum(part, SUM(own_targets))' 'sum = 1'
 mutant test_net_weighted token_loss.cl 'has_samples ? AT(samples, n, 0)' 'has_samples ? 1'
 mutant test_net_weighted element_loss.cl 's / across / down, 0' 's / across, 0'
 mutant test_net_weighted element_loss.cl 'has_samples ? AT(samples, n, 0)' 'has_samples ? 1'
@@ -549,7 +559,7 @@ mutant test_rms_norm rms_norm.cl 'squares = fma(value, value, squares)' 'squares
 mutant test_rms_norm rms_norm.cl 'slopes[r - top] = slope;' 'slopes[0] = slope;'
 mutant test_rms_norm rms_norm.cl 'fma(d, xhat, dgamma)' 'd * xhat'
 mutant test_rms_norm rms_norm.cl 'PUT_ADDED(gradient, dx_beta' 'PUT_ADDED(gradient, 1.0f'
-mutant test_recurrent recurrent.cl 'PAST(1, r, c), i * g' 'PAST(0, r, c), i * g'
+mutant test_recurrent recurrent.cl 'PAST(1, r, c), state)' 'PAST(0, r, c), state)'
 mutant test_recurrent recurrent.cl 'GATE(dy, 1, r, c) + REACHES' 'REACHES'
 mutant test_recurrent recurrent.cl 'of_c * before * df' 'of_c * i * df'
 mutant test_recurrent recurrent.cl 'PUT(of_h * u, dh' 'PUT(of_h, dh'
@@ -557,7 +567,7 @@ mutant test_recurrent recurrent.cl 'fma(reset, an, GATE' 'fma(u, an, GATE'
 mutant test_recurrent recurrent.c 'clprune__mat_fill(context, 0,' 'clprune__mat_fill(context, 1,'
 mutant test_recurrent recurrent.c 'gru ? 1.0f : 0.0f, to' '0.0f, to'
 mutant test_recurrent recurrent.c 'desc->steps - 1 - i : i' 'i : i'
-mutant test_swiglu swiglu.cl 'PUT(d * b * slope' 'PUT(d * slope'
+mutant test_swiglu swiglu.cl 'PUT_RESULT(d * b * slope' 'PUT_RESULT(d * slope'
 mutant test_rotary rotary.cl 'fma(b, cosine, a * sine);' 'fma(b, cosine, -a * sine);'
 mutant test_rotary rotary.cl 'left % 2 == 1' 'left > 0'
 mutant test_rotary rotary.cl 'BACK ? -turned : turned' 'turned'

@@ -134,7 +134,6 @@ resume "resumed paper" "$paper --criterion largest"
 resume "resumed sampled" "$pruned"
 resume "resumed int8, bitmap" "$pruned --values int8 --indices bitmap --block 4x4"
 resume "resumed compact, fp32" "$compact"
-resume "resumed fp16, int16" "$compact --values fp16 --indices int16" # now a bitmap
 resume "resumed int8, 4 bits" "$compact --values int8 --gelu-code 4 --optimizer sgd"
 resume "resumed keep file" "$compact --keep-file rules"
 # Programs read the one variable or, before there was it, the other.
