@@ -264,6 +264,22 @@ static void hard_groups(NO_ROW)
     }
 }
 
+/* Groups whose span in fp32 rounds up to one of 8 bits of mantissa: the next one would be read
+ * above the largest value, also where the step is rounded down. */
+static void rounded_spans(NO_ROW)
+{
+    static const float ends[][2] = {{-0x1.fep+0f, -0x1.820002p-1f}, {-0x1.76p+0f, 0x1.01fffep-1f},
+        {-0x1.fcp-1f, 0x1.01fffep-1f}};
+    for (size_t b = 0; b < COUNT_OF(all_bits); b++) {
+        const size_t group = 8 * all_bits[b], cols = COUNT_OF(ends) * group;
+        float *x = test_floats(cols);
+        for (size_t c = 0; c < cols; c++)
+            x[c] = ends[c / group][c % 2];
+        const quantised q = make((row){1, 1, cols, all_bits[b], group, 1}, 41, x, NULL);
+        (void)check(&q, NULL);
+    }
+}
+
 /* Ties, the largest values, the smallest normal ones, NaN with any payload, in words and tails. */
 static void hard_bf16(NO_ROW)
 {
@@ -566,6 +582,7 @@ int main(void)
             test_add(&list, unbiased, (const void *)(uintptr_t)bits, "the mean of %u bits", bits);
         test_add(&list, bounds_are_reached, NULL, "the bounds are reached");
         test_add(&list, hard_groups, NULL, "hard groups");
+        test_add(&list, rounded_spans, NULL, "spans that round up");
         test_add(&list, hard_bf16, NULL, "hard values in bf16");
         test_add(&list, products_in_runs, NULL, "products in runs");
     }
