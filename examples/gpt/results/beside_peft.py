@@ -5,14 +5,17 @@ first adapters, the same batch in each step.
     beside_peft.py MODEL ADAPTERS TOKENS [--context 512] [--batch-size 1] [--steps 100] [--lr 1e-3] [--precision fp32|bf16]
             [--checkpoint]
     beside_peft.py --tokens MODEL TEXT TOKENS
+    beside_peft.py --random MODEL
 
 Prints the loss of each step, then ms a step (the median, without the first three) and the peak of the process in MiB, as
 CSV. bf16: the frozen weights are bf16, the adapters fp32, and products run under autocast. --tokens: writes the tokens of a
-text, uint16 each, or uint32 where the vocabulary needs it. There is no dropout.
+text, uint16 each, or uint32 where the vocabulary needs it; of a model without a tokenizer its bytes. --random: makes a folder
+with a model of TinyLlama's shape, of random weights in bf16, without a tokenizer. There is no dropout.
 """
 import argparse
 import array
 import contextlib
+import os
 import resource
 import statistics
 import sys
@@ -23,11 +26,24 @@ import transformers
 
 
 def write_tokens(folder, text, path):
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    with open(text, encoding="utf-8") as file:
-        tokens = array.array("H" if len(tokenizer) <= 1 << 16 else "I", tokenizer(file.read())["input_ids"])
+    if os.path.exists(os.path.join(folder, "tokenizer.json")):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        with open(text, encoding="utf-8") as file:
+            tokens = array.array("H" if len(tokenizer) <= 1 << 16 else "I", tokenizer(file.read())["input_ids"])
+    else:
+        with open(text, "rb") as file:
+            tokens = array.array("H", list(file.read()))
     with open(path, "wb") as file:
         tokens.tofile(file)
+
+
+def make_random(folder):
+    torch.manual_seed(1)
+    torch.set_default_dtype(torch.bfloat16)
+    config = transformers.LlamaConfig(
+        vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32,
+        num_key_value_heads=4, max_position_embeddings=2048, rms_norm_eps=1e-5, tie_word_embeddings=False)
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
 
 
 def read_batch(args, vocabulary):
@@ -61,6 +77,8 @@ def make_model(args):
 def main():
     if sys.argv[1:2] == ["--tokens"]:
         return write_tokens(*sys.argv[2:5])
+    if sys.argv[1:2] == ["--random"]:
+        return make_random(sys.argv[2])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("adapters")
