@@ -582,10 +582,10 @@ int main(void)
             test_add(&list, unbiased, (const void *)(uintptr_t)bits, "the mean of %u bits", bits);
         test_add(&list, bounds_are_reached, NULL, "the bounds are reached");
         test_add(&list, hard_groups, NULL, "hard groups");
-        test_add(&list, rounded_spans, NULL, "spans that round up");
         test_add(&list, hard_bf16, NULL, "hard values in bf16");
         test_add(&list, products_in_runs, NULL, "products in runs");
     }
+    test_add(&list, rounded_spans, NULL, "spans that round up");
     test_add(&list, nan_shows, NULL, "a NaN shows");
     test_add(&list, in_a_store, NULL, "in a store");
     test_add(&list, refused, NULL, "what is refused");
