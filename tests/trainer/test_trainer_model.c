@@ -89,6 +89,26 @@ static void time_of_first_steps(NO_ROW)
     assert_int_equal(run->epoch.samples, 28);
 }
 
+/* --memory-limit takes the batch that was given, or the largest, and the mildest preset that fits.
+ */
+static void limit_of_memory(NO_ROW)
+{
+    static const char *const batches[] = {"--batch-size 8", "--activations dense"};
+    for (size_t i = 0; i < COUNT_OF(batches); i++) {
+        training_run *run = test_run_open(&linear_with_state,
+            "--train-limit 24 --test-limit 12 --steps 1 --memory-limit 1G %s", batches[i]);
+        const options *o = run->s.options;
+        assert_int_equal(o->batch_size, i == 0 ? 8 : 24);
+        assert_int_equal(o->activations, 0);
+        assert_int_equal(o->criterion, CLPRUNE_CRITERION_SAMPLED); /* the preset's */
+        assert_true(o->sparsity <= 0);
+        test_run_epoch(run);
+    }
+    const char *said = test_run_refused(
+        &linear_with_state, CODE_MEMORY, "", "--steps 1 --batch-size 8 --memory-limit 1K");
+    assert_null(strstr(said, "take 0 bytes"));
+}
+
 /* What the command line says of a model comes from its table. */
 static void options_of_the_model(NO_ROW)
 {
@@ -118,6 +138,7 @@ int main(void)
     test_add(&list, state_diverges, NULL, "a state that diverges");
     test_add(&list, gradients_of_the_same_state, NULL, "gradients of the same state");
     test_add(&list, time_of_first_steps, NULL, "the time of first steps");
+    test_add(&list, limit_of_memory, NULL, "a limit of memory");
     test_add(&list, options_of_the_model, NULL, "options of the model");
     return test_run_on_each_device("trainer_model", &list);
 }

@@ -347,7 +347,7 @@ static void streams(NO_ROW)
     const char *folder = test_folder(), *last = test_text("%s/last.ckpt", folder);
     training_run *run = test_run_open(
         &linear_with_state, LINEAR_SMALL "--epochs 2 --steps 2 --output-dir %s", folder);
-    seeds_count = 0;
+    seeds_count = 0; /* the plan had a pass */
     test_run_train(run);
     check_seeds(RNG_PRUNE, 0);
     for (size_t i = 0; i < 2; i++) /* at the tensors that there are, and beyond */
