@@ -345,6 +345,36 @@ static void larger_chunks(NO_ROW)
     assert_int_equal(workspace_on_gpu(1024 * GIB), workspace_on_gpu(64 * GIB)); /* all samples */
 }
 
+/* Trained weights lie together, in buffers of at most 1 GiB, and frozen ones each alone: devices
+ * have a largest buffer. */
+static void buffers_of_weights(NO_ROW)
+{
+    enum { MIB_256 = 8192, LAYERS = 6 };
+    static const size_t together[] = {1, 1, 6, 6, 6, 6, 6, 6, 4, 4, 4, 4}; /* in its buffer */
+    clprune_context *dry = NULL;
+    clprune_net *net = NULL;
+    clprune_net_weight weight, other;
+    TEST_OK(clprune_context_create_dry(NULL, NULL, &dry));
+    TEST_OK(clprune_net_create(dry, &(clprune_net_desc){.batch = 1}, &net));
+    clprune_net_value v = clprune_net_rows(net, 1, MIB_256);
+    for (size_t i = 0; i < LAYERS; i++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "fc%zu", i);
+        v = clprune_net_linear(net, name, v, MIB_256);
+    }
+    clprune_net_cross_entropy(net, v);
+    clprune_net_freeze(net, "fc0.*");
+    TEST_OK(clprune_net_settle(net, &(clprune_net_keep){.preset = CLPRUNE_NET_DENSE}));
+    for (size_t i = 0; clprune_net_weight_at(net, i, &weight); i++) {
+        size_t count = 0;
+        for (size_t k = 0; clprune_net_weight_at(net, k, &other); k++)
+            count += other.value.buffer == weight.value.buffer;
+        assert_int_equal(count, together[i]);
+    }
+    clprune_net_destroy(net);
+    clprune_context_destroy(dry);
+}
+
 int main(void)
 {
     static const bool kinds[] = {false, true};
@@ -360,5 +390,6 @@ int main(void)
     test_add(&list, reasons, NULL, "why a tensor is kept");
     test_add(&list, kept_as_read, NULL, "kept as products read it");
     test_add(&list, larger_chunks, NULL, "chunks on larger GPUs");
+    test_add(&list, buffers_of_weights, NULL, "buffers of weights");
     return test_run_on_host("net_plan", &list);
 }

@@ -62,12 +62,13 @@ typedef struct bundle {
     size_t region;                      /* of GRADS; regions_count: of all */
 } bundle;
 
+/* Bytes of values in one buffer, if no single parameter has more: devices have a largest one. */
+#define MOST_VALUES ((size_t)1 << 30)
+
 static bool is_in(const clprune_net *net, const bundle *b, size_t param)
 {
-    if (b->has == VALUES)
-        return net->graph.params[param].tied == 0 &&
-               net->graph.params[param].stored == CLPRUNE_VALUES_FP32 &&
-               net->body.tensors[param].value.buffer == NULL; /* else lent */
+    if (b->has == VALUES) /* that are neither lent nor alone */
+        return net->graph.params[param].tied == 0 && net->body.tensors[param].value.buffer == NULL;
     if (has_no_grad(net, &net->graph.params[param]) || shares_grad(net, param) ||
         net->graph.params[param].frozen != (b->has == UNREAD))
         return false;
@@ -75,13 +76,13 @@ static bool is_in(const clprune_net *net, const bundle *b, size_t param)
            region_of(net, param) == b->region;
 }
 
-/* *all: what was created, as a row. */
+/* *all: what was created, as a row; of values perhaps not yet all. */
 static clprune_status create_mats(clprune_net *net, const bundle *b, clprune_mat *all)
 {
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t count = net->graph.params_count;
-    size_t made = 0;
+    size_t made = 0, bytes = 0;
     clprune_mat *mats = calloc(count + 1, sizeof *mats);
     const char **names = calloc(count + 1, sizeof *names);
     size_t *which = calloc(count + 1, sizeof *which);
@@ -90,6 +91,9 @@ static clprune_status create_mats(clprune_net *net, const bundle *b, clprune_mat
     for (size_t i = 0; i < count; ++i) {
         if (!is_in(net, b, i))
             continue;
+        bytes += clprune__net_param_elements(&net->graph.params[i]) * sizeof(float);
+        if (b->has == VALUES && made > 0 && bytes > MOST_VALUES)
+            break;
         names[made] = net->graph.params[i].name;
         matrix_sizes(&net->graph.params[i], &mats[made].rows, &mats[made].cols);
         which[made++] = i;
@@ -140,19 +144,41 @@ static clprune_mat first_of(const clprune_net *net, size_t param)
     return (clprune_mat){words.buffer, words.offset + codes, 1, 1, 1, CLPRUNE_VALUES_FP32};
 }
 
-/* Frozen weights that are no floats, each in a buffer of its own. */
-static clprune_status create_stored(clprune_net *net)
+/* Parameters that stay as they are each in a buffer of its own, the others together. */
+static clprune_status create_values(clprune_net *net)
 {
-    for (size_t i = 0; i < net->graph.params_count; ++i) {
+    clprune_context *context = net->context;
+    const size_t count = net->graph.params_count;
+    net->body.values = calloc(count + 1, sizeof *net->body.values);
+    REQUIRE(net->body.values != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the parameters");
+    for (size_t i = 0; i < count; ++i) {
         const clprune__net_param *param = &net->graph.params[i];
+        clprune_mat *value = &net->body.tensors[i].value;
         size_t rows, cols;
-        if (param->tied != 0 || param->stored == CLPRUNE_VALUES_FP32)
+        if (param->tied != 0 || value->buffer != NULL ||
+            !(param->frozen || clprune__net_infers(&net->graph)))
             continue;
         matrix_sizes(param, &rows, &cols);
         TRY(clprune_mat_create_as(net->context, CLPRUNE_MEMORY_PARAMETERS, param->name,
-            param->stored, rows, cols, &net->body.tensors[i].value));
+            param->stored, rows, cols, value));
+        net->body.values[net->body.values_count++] = value->buffer;
     }
-    return CLPRUNE_SUCCESS;
+    for (clprune_mat all;;) {
+        all = CLPRUNE_NO_MAT;
+        TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_PARAMETERS, VALUES, 0}, &all));
+        if (all.buffer == NULL)
+            return CLPRUNE_SUCCESS;
+        net->body.values[net->body.values_count++] = all.buffer;
+    }
+}
+
+/* Whether a buffer of values is the net's. */
+static bool is_own(const clprune_net *net, cl_mem buffer)
+{
+    for (size_t i = 0; i < net->body.values_count; ++i)
+        if (net->body.values[i] == buffer)
+            return true;
+    return false;
 }
 
 static clprune_status mark_values(clprune_net *net)
@@ -160,9 +186,7 @@ static clprune_status mark_values(clprune_net *net)
     float mark;
     memcpy(&mark, &unwritten, sizeof mark);
     for (size_t i = 0; i < net->graph.params_count; ++i)
-        if (net->graph.params[i].tied == 0 &&
-            (net->graph.params[i].stored != CLPRUNE_VALUES_FP32 ||
-                net->body.tensors[i].value.buffer == net->body.all.buffer))
+        if (net->graph.params[i].tied == 0 && is_own(net, net->body.tensors[i].value.buffer))
             TRY(clprune_mat_write(net->context, first_of(net, i), &mark));
     return CLPRUNE_SUCCESS;
 }
@@ -267,8 +291,7 @@ clprune_status clprune__net_params_create(clprune_net *net)
         TRY(share_values(net));
     } else {
         TRY(take_values(net));
-        TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_PARAMETERS, VALUES, 0}, &net->body.all));
-        TRY(create_stored(net));
+        TRY(create_values(net));
         TRY(mark_values(net));
     }
     TRY(create_grads(net));
@@ -323,8 +346,7 @@ clprune_status clprune__net_check_lent(clprune_net *net)
             net->lent[i].name);
     for (size_t i = 0; i < net->graph.params_count && net->lent_count > 0; ++i) {
         const clprune_mat value = net->body.tensors[i].value;
-        if (net->graph.params[i].tied == 0 && value.buffer != net->body.all.buffer &&
-            net->graph.params[i].stored == CLPRUNE_VALUES_FP32)
+        if (net->graph.params[i].tied == 0 && !is_own(net, value.buffer))
             TRY(check_value(net, net->graph.params[i].name, value, value));
     }
     for (size_t i = 0; i < net->body.states_count && net->lent_count > 0; ++i) {
@@ -357,19 +379,21 @@ static clprune_status use_param(clprune_net *net, size_t param, clprune_mat valu
     REQUIRE(params[param].stored == CLPRUNE_VALUES_FP32, CLPRUNE_INVALID_ARGUMENT, stored_text,
         params[param].name);
     TRY(check_value(net, params[param].name, net->body.tensors[param].value, value));
-    bool own = false;
+    const cl_mem old = net->body.tensors[param].value.buffer;
+    bool used = false;
     for (size_t i = 0; i < net->graph.params_count; ++i) {
         if (i == param || params[i].tied == param + 1)
             net->body.tensors[i].value = value;
-        own |= net->body.tensors[i].value.buffer == net->body.all.buffer;
+        used |= net->body.tensors[i].value.buffer == old;
     }
     for (size_t i = 0; i < net->body.list_count; ++i)
         if (net->body.list[i].name == params[param].name)
             net->body.list[i].value = value;
-    if (!own) {
-        clprune_buffer_release(context, net->body.all.buffer);
-        net->body.all = CLPRUNE_NO_MAT;
-    }
+    for (size_t i = 0; i < net->body.values_count && !used; ++i)
+        if (net->body.values[i] == old) {
+            clprune_buffer_release(context, old);
+            net->body.values[i] = net->body.values[--net->body.values_count];
+        }
     return CLPRUNE_SUCCESS;
 }
 
@@ -417,11 +441,9 @@ clprune_status clprune_net_use_value(clprune_net *net, const char *name, clprune
 void clprune__net_params_destroy(clprune_net *net)
 {
     clprune_context *context = net->context;
-    for (size_t i = 0; net->body.tensors != NULL && i < net->graph.params_count; ++i)
-        if (net->graph.params[i].tied == 0 && net->graph.desc.weights_of == NULL &&
-            net->graph.params[i].stored != CLPRUNE_VALUES_FP32)
-            clprune_buffer_release(context, net->body.tensors[i].value.buffer);
-    clprune_buffer_release(context, net->body.all.buffer);
+    for (size_t i = 0; i < net->body.values_count; ++i)
+        clprune_buffer_release(context, net->body.values[i]);
+    free(net->body.values);
     clprune_buffer_release(context, net->body.grads.buffer);
     clprune_buffer_release(context, net->body.pass.buffer);
     clprune_buffer_release(context, net->body.unread.buffer);

@@ -36,8 +36,9 @@ typedef struct clprune__net_body {
     clprune_saved **stores;     /* (graph.count) of values that are kept */
     clprune__net_space *spaces; /* (plan.slots_count) */
     clprune_param *tensors;     /* (params_count) values, and gradients of a pass */
-    clprune_mat all;            /* all values as a row */
-    clprune_param *list;        /* (list_count) what clprune_net_params returns */
+    cl_mem *values;             /* (values_count) the net's own buffers of values */
+    size_t values_count;
+    clprune_param *list; /* (list_count) what clprune_net_params returns */
     size_t list_count;
     clprune_mat *dropped; /* (regions_count) gradients of a region, if desc.drops_grads */
     clprune_mat grads,
