@@ -372,6 +372,10 @@ CLPRUNE_API clprune_net_value clprune_net_product(clprune_net *net, const char *
  * the linear layer its weight_ih and bias_ih. Not with data->starts. */
 CLPRUNE_API clprune_net_value clprune_net_recurrent(clprune_net *net, const char *name,
     clprune_net_value z, const clprune_recurrent_desc *desc, bool bias);
+/* The same from states before the first step, such as those that an encoder ends with, instead of
+ * zeros: a row for each `steps` rows of z, [h c] or h. */
+CLPRUNE_API clprune_net_value clprune_net_recurrent_from(clprune_net *net, const char *name,
+    clprune_net_value z, clprune_net_value states0, const clprune_recurrent_desc *desc, bool bias);
 /* The softmax of each row over its features (clprune/softmax.h). */
 CLPRUNE_API clprune_net_value clprune_net_softmax(
     clprune_net *net, const char *name, clprune_net_value x);

@@ -229,6 +229,9 @@ LAYER(cell_other, clprune_net_recurrent(net, "bad", linear(net),
                       &(clprune_recurrent_desc){.cell = (clprune_cell)2}, true))
 LAYER(cell_reserved, clprune_net_recurrent(net, "bad", linear(net),
                          &(clprune_recurrent_desc){.reserved = {0, 1}}, true))
+LAYER(cell_states, clprune_net_recurrent_from(net, "bad",
+                       clprune_net_linear(net, "z", clprune_net_rows(net, 4, 3), 12), linear(net),
+                       &(clprune_recurrent_desc){.cell = CLPRUNE_CELL_GRU}, true))
 LAYER(cell_gates, clprune_net_recurrent(
                       net, "bad", clprune_net_linear(net, "three", linear(net), 3), NULL, false))
 LAYER(cell_steps, clprune_net_recurrent(net, "bad", clprune_net_linear(net, "four", linear(net), 4),
@@ -482,6 +485,7 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(conv_groups, INVALID_SIZE, "groups is 2, expected a divisor of the 3 input"),
     ROW(cell_other, INVALID_ARGUMENT, "layer bad: its cell is 2"),
     ROW(cell_reserved, INVALID_ARGUMENT, "or a reserved field is not 0"),
+    ROW(cell_states, INVALID_SIZE, "layer bad: its first states are 4 x 8, expected 1 x 4"),
     ROW(cell_gates, INVALID_SIZE, "layer bad: 3 columns are not 4 gates"),
     ROW(cell_steps, INVALID_SIZE, "3 steps do not divide the 4 rows"),
     ROW(conv_reserved, INVALID_ARGUMENT, "reserved"),

@@ -63,6 +63,11 @@ KIND(head_norms,
 KIND(swiglu, clprune_net_swiglu(net, "sw", clprune_net_linear(net, "l", x, 2 * COLS)))
 KIND(gru, clprune_net_recurrent(net, "gru", clprune_net_linear(net, "l", x, 12),
               &(clprune_recurrent_desc){.cell = CLPRUNE_CELL_GRU}, false))
+static const clprune_recurrent_desc pairs = {.steps = 2, .reverse = true};
+KIND(lstm_from, clprune_net_recurrent_from(net, "lstm", clprune_net_linear(net, "l", x, 12),
+                    clprune_net_linear(net, "states",
+                        clprune_net_slice(net, "first", x, CLPRUNE_AXIS_ROWS, 0, 2), 6),
+                    &pairs, true))
 KIND(tied,
     (x = clprune_net_linear(net, "l", x, COLS), clprune_net_tie(net, "l.weight", "a.weight"), x))
 
@@ -75,7 +80,8 @@ static const net_kind chains[] = {NAMED(affine_mean), NAMED(affine_gelu), NAMED(
     NAMED(gelu_scale), NAMED(affine_scale), NAMED(positions_of), NAMED(rows_scale),
     NAMED(class_token), NAMED(conv_norm_relu), NAMED(depthwise_norm), NAMED(squeeze),
     NAMED(gated_sum), NAMED(grn), NAMED(joined), NAMED(joined_rows), NAMED(halves),
-    NAMED(attention), NAMED(head_norm), NAMED(head_norms), NAMED(swiglu), NAMED(gru), NAMED(tied)};
+    NAMED(attention), NAMED(head_norm), NAMED(head_norms), NAMED(swiglu), NAMED(gru),
+    NAMED(lstm_from), NAMED(tied)};
 
 /* A kind of layer between linear ones; model->seed: its number. */
 static void build(clprune_net *net, const net_model *model)

@@ -221,7 +221,8 @@ static drawn add_part(graph *g, drawn *x, drawn **y)
     return made;
 }
 
-/* LSTM, of half as many states, or GRU, over all rows or each two. */
+/* LSTM, of half as many states, or GRU, over all rows or each two; from the mean of all rows, too.
+ */
 static drawn add_recurrent(graph *g, drawn *x)
 {
     const bool lstm = x->cols % 2 == 0 && test_rng_below(&g->rng, 2);
@@ -235,9 +236,19 @@ static drawn add_recurrent(graph *g, drawn *x)
     made.cols = (lstm ? 2 : 3) * x->cols;
     drawn *z = keep_value(g, x, NULL, made);
     made.cols = x->cols;
-    made.value = clprune_net_recurrent(
-        g->net, note(g, lstm ? "lstm" : "gru", z, NULL), z->value, &desc, true);
     z->used = true;
+    if (desc.steps == 0 && test_rng_below(&g->rng, 2)) {
+        drawn states = {.cols = x->cols, .rows = 1};
+        states.value = clprune_net_mean(g->net, note(g, "mean", x, NULL), x->value);
+        drawn *first = keep_value(g, x, NULL, states);
+        first->used = true;
+        made.value =
+            clprune_net_recurrent_from(g->net, note(g, lstm ? "lstm_from" : "gru_from", z, first),
+                z->value, first->value, &desc, true);
+    } else {
+        made.value = clprune_net_recurrent(
+            g->net, note(g, lstm ? "lstm" : "gru", z, NULL), z->value, &desc, true);
+    }
     return made;
 }
 

@@ -986,7 +986,33 @@ class Recurrent(nn.Module):
                                     (high[0] if self.lstm else high)[-1]], 1))
 
 
+class FromStates(nn.Module):
+    """A decoder that begins with an encoder's states; a cell that begins with what two linear layers make of an image, or with a
+    parameter, and ends with its last state; zeros are none."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.lstm = kind is nn.LSTM
+        self.encoder, self.decoder = (kind(12, 10, 2, batch_first=True, bidirectional=True) for _ in range(2))
+        self.h, self.c = nn.Linear(36, 8), nn.Linear(36, 8)
+        self.cell, self.learns = (kind(20, 8, batch_first=True) for _ in range(2))
+        self.learnt = nn.Parameter(torch.randn(1, 1, 8))
+        self.head = nn.Linear(16, CLASSES)
+
+    def forward(self, images):
+        x = images.permute(0, 2, 3, 1).flatten(2)
+        zeros = x.new_zeros(4, x.shape[0], 10)
+        rows, states = self.encoder(x[..., :12], (zeros, zeros) if self.lstm else zeros)
+        rows = self.decoder(x[..., 12:24], states)[0]
+        h, c = torch.tanh(self.h(x.mean(1))).unsqueeze(0), self.c(x[:, 0]).unsqueeze(0)
+        last = self.cell(rows, (h, c) if self.lstm else h + c)[1]
+        first = self.learnt.expand(1, x.shape[0], 8).contiguous()
+        more = self.learns(rows, (first, first) if self.lstm else first)[0]
+        return self.head(torch.cat([(last[0] if self.lstm else last).squeeze(0), more.mean(1)], 1))
+
+
 MODELS = {
+    **{f"from states, {kind.__name__}": (functools.partial(FromStates, kind), images) for kind in (nn.LSTM, nn.GRU)},
     **{f"recurrent, {kind.__name__}, {first}": (functools.partial(Recurrent, kind, first), images)
        for kind in (nn.LSTM, nn.GRU) for first in (True, False)},
     **{f"moves, {how.__name__}": (functools.partial(Moves, how), images) for how in (

@@ -162,9 +162,9 @@ CALL(glu, clprune_glu_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU_TANH, m[0], m[1],
 CALL(glu_back, clprune_glu_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU_TANH, m[0], m[1], m[2], EVENT))
 static const clprune_recurrent_desc lstm = {CLPRUNE_CELL_LSTM, TOKENS, false, {0}};
 static const clprune_recurrent_desc gru = {CLPRUNE_CELL_GRU, TOKENS, true, {0}};
-CALL(lstm, clprune_recurrent_forward(CONTEXT, &lstm, m[0], m[1], m[2], m[3], EVENT))
-CALL(gru_back, clprune_recurrent_backward(
-                   CONTEXT, &gru, 1, m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], EVENT))
+CALL(lstm, clprune_recurrent_forward(CONTEXT, &lstm, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(gru_back, clprune_recurrent_backward(CONTEXT, &gru, 1, m[0], m[1], m[2], m[3], m[4], m[5],
+                   m[6], m[7], m[8], m[9], EVENT))
 #define INTS(i) ((clprune_ints){m[i].buffer, m[i].offset})
 CALL(embedding, clprune_embedding_forward(CONTEXT, INTS(0), m[1], m[2], EVENT))
 CALL(embedding_back, clprune_embedding_backward(CONTEXT, 1, INTS(0), m[1], m[2], EVENT))
@@ -539,12 +539,14 @@ static const function functions[] = {
         {{"x", ROWS, COLS}, {"dy", ROWS, COLS / 2, FREE}, {"dx", RESULT(1)}}},
     {"recurrent_forward", call_lstm,
         {{"z", ROWS, 4 * OUT, FREE_ROWS}, {"w", 4 * OUT, OUT, FREE_COLS},
-            {"b", 1, 4 * OUT, OPTIONAL}, {"y", ROWS, 2 * OUT, OUTPUT}}},
+            {"b", 1, 4 * OUT, OPTIONAL}, {"states0", BATCH, 2 * OUT, OPTIONAL},
+            {"y", ROWS, 2 * OUT, OUTPUT}}},
     {"recurrent_backward", call_gru_back,
         {{"z", ROWS, 3 * OUT, FREE_ROWS}, {"w", 3 * OUT, OUT, FREE_COLS},
-            {"b", 1, 3 * OUT, OPTIONAL}, {"y", ROWS, OUT}, {"dy", ROWS, OUT},
-            {"dz", ROWS, 3 * OUT, OUTPUT}, {"dw", 3 * OUT, OUT, OUTPUT | OPTIONAL},
-            {"db", 1, 3 * OUT, OUTPUT | OPTIONAL}}},
+            {"b", 1, 3 * OUT, OPTIONAL}, {"states0", BATCH, OUT, OPTIONAL}, {"y", ROWS, OUT},
+            {"dy", ROWS, OUT}, {"dz", ROWS, 3 * OUT, OUTPUT},
+            {"dw", 3 * OUT, OUT, OUTPUT | OPTIONAL}, {"db", 1, 3 * OUT, OUTPUT | OPTIONAL},
+            {"dstates0", BATCH, OUT, OUTPUT | OPTIONAL}}},
     {"embedding_forward", call_embedding,
         {{"tokens", 1, ROWS, BUFFER}, {"weight", OUT, COLS, FREE},
             {"y", ROWS, COLS, OUTPUT | FREE_ROWS}}},

@@ -1,6 +1,6 @@
-/* LSTM and GRU: states and gradients against double precision, with time in both directions, from
- * states that are restored, too, which differ from those of the forward pass; slopes; states of a
- * sequence do not reach others; what is refused. */
+/* LSTM and GRU: states and gradients against double precision, with time in both directions, with
+ * and without states before the first step, from states that are restored, too, which differ from
+ * those of the forward pass; slopes; states of a sequence do not reach others; what is refused. */
 #include "clprune/recurrent.h"
 
 #include "support/test_layer.h"
@@ -32,6 +32,7 @@ static size_t states_of(const shape *s)
 LAYER_SIZE(size_z, shape, s->batch * s->steps, gates_of(s), s->gap)
 LAYER_SIZE(size_w, shape, gates_of(s), s->hidden, s->gap)
 LAYER_SIZE(size_b, shape, 1, gates_of(s), s->gap)
+LAYER_SIZE(size_0, shape, s->batch, states_of(s), s->gap)
 LAYER_SIZE(size_y, shape, s->batch * s->steps, states_of(s), s->gap)
 
 static clprune_recurrent_desc desc_of(const shape *s)
@@ -74,6 +75,16 @@ static size_t row_of(const shape *s, size_t n, size_t t)
     return n * s->steps + (s->reverse ? s->steps - 1 - t : t);
 }
 
+/* The states before row t in time of sequence n, whose states are y; NULL: none. */
+static const double *past_of(
+    const shape *s, const layer_data *d, const double *y, size_t n, size_t t)
+{
+    const size_t cols = states_of(s);
+    if (t > 0)
+        return y + row_of(s, n, t - 1) * cols;
+    return d[3].in != NULL ? d[3].in + n * cols : NULL;
+}
+
 /* A bound of errors for all elements alike: 4e-6 of the largest. */
 static void bound_all(const layer_data *d)
 {
@@ -90,8 +101,8 @@ static void ref_forward(const layer_data *d)
     const size_t hidden = s->hidden, cols = states_of(s);
     for (size_t n = 0; n < s->batch; n++)
         for (size_t t = 0; t < s->steps; t++) {
-            double *to = d[3].want + row_of(s, n, t) * cols;
-            const double *past = t > 0 ? d[3].want + row_of(s, n, t - 1) * cols : NULL;
+            double *to = d[4].want + row_of(s, n, t) * cols;
+            const double *past = past_of(s, d, d[4].want, n, t);
             for (size_t c = 0; c < hidden; c++) {
                 const gates x = gates_at(s, d, row_of(s, n, t), past, c);
                 if (s->cell == LSTM) {
@@ -102,19 +113,19 @@ static void ref_forward(const layer_data *d)
                     to[c] = (1 - x.g[1]) * x.g[2] + x.g[1] * (past != NULL ? past[c] : 0);
             }
         }
-    bound_all(&d[3]);
+    bound_all(&d[4]);
 }
 
 static void ref_backward(const layer_data *d)
 {
-    enum { Z, W, B, Y, DY, DZ, DW, DB };
+    enum { Z, W, B, STATES0, Y, DY, DZ, DW, DB, DSTATES0 };
     const shape *s = d->shape;
     const size_t hidden = s->hidden, cols = states_of(s), all = gates_of(s);
     for (size_t n = 0; n < s->batch; n++) {
         double *dh = test_doubles(hidden), *dc = test_doubles(hidden);
         for (size_t t = s->steps; t-- > 0;) {
             const size_t row = row_of(s, n, t);
-            const double *past = t > 0 ? d[Y].in + row_of(s, n, t - 1) * cols : NULL;
+            const double *past = past_of(s, d, d[Y].in, n, t);
             double *da = test_doubles(all), *next = test_doubles(hidden);
             for (size_t c = 0; c < hidden; c++) {
                 const gates x = gates_at(s, d, row, past, c);
@@ -148,8 +159,13 @@ static void ref_backward(const layer_data *d)
             }
             dh = next;
         }
+        for (size_t c = 0; c < hidden; c++) {
+            d[DSTATES0].want[n * cols + c] = dh[c];
+            if (s->cell == LSTM)
+                d[DSTATES0].want[n * cols + hidden + c] = dc[c];
+        }
     }
-    for (size_t i = DZ; i <= DB; i++)
+    for (size_t i = DZ; i <= DSTATES0; i++)
         bound_all(&d[i]);
 }
 
@@ -158,13 +174,14 @@ static void ref_backward(const layer_data *d)
 #define IN_BOTH                                                                                    \
     {"z", LAYER_IN, size_z, .low = -2, .high = 2},                                                 \
         {"w", LAYER_IN, size_w, .low = -.3f, .high = .3f},                                         \
+        {"b", LAYER_IN | LAYER_OPTIONAL, size_b},                                                  \
     {                                                                                              \
-        "b", LAYER_IN | LAYER_OPTIONAL, size_b                                                     \
+        "states0", LAYER_IN | LAYER_OPTIONAL, size_0, .low = -1, .high = 1                         \
     }
 
 LAYER_CALL_OF(forward, shape,
     clprune_recurrent_forward(c->context,
-        &(clprune_recurrent_desc){s->cell, s->steps, s->reverse, {0}}, m[0], m[1], m[2], m[3],
+        &(clprune_recurrent_desc){s->cell, s->steps, s->reverse, {0}}, m[0], m[1], m[2], m[3], m[4],
         c->event))
 
 static const layer_case forward = {
@@ -173,13 +190,14 @@ static const layer_case forward = {
 LAYER_CALL_OF(backward, shape,
     clprune_recurrent_backward(c->context,
         &(clprune_recurrent_desc){s->cell, s->steps, s->reverse, {0}}, c->beta, m[0], m[1], m[2],
-        m[3], m[4], m[5], m[6], m[7], c->event))
+        m[3], m[4], m[5], m[6], m[7], m[8], m[9], c->event))
 
 static const layer_case backward = {"backward",
     {IN_BOTH, {"y", LAYER_IN, size_y, .low = -1, .high = 1}, {"dy", LAYER_IN, size_y},
         {"dz", LAYER_OUT, size_z},
         {"dw", LAYER_OUT | LAYER_OPTIONAL | LAYER_NEAR | LAYER_SUM, size_w},
-        {"db", LAYER_OUT | LAYER_OPTIONAL | LAYER_SUM, size_b}},
+        {"db", LAYER_OUT | LAYER_OPTIONAL | LAYER_SUM, size_b},
+        {"dstates0", LAYER_OUT | LAYER_OPTIONAL, size_0}},
     call_backward, ref_backward, NULL};
 
 static void slopes(NO_ROW)
@@ -203,7 +221,7 @@ static void sequences(NO_ROW)
         test_mat y = test_mat_make(12, cols, 0, NULL);
         TEST_OK(clprune_mat_fill(test_context(), 0.1f, w.mat, NULL));
         TEST_OK(clprune_recurrent_forward(
-            test_context(), &desc, z.mat, w.mat, CLPRUNE_NO_MAT, y.mat, NULL));
+            test_context(), &desc, z.mat, w.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, y.mat, NULL));
         const float *got = test_mat_get(&y, "y");
         for (size_t i = 0; i < 12 * cols; i++)
             assert_true(isnan(got[i]) == (i / (4 * cols) == 1));
@@ -216,8 +234,8 @@ static void refused(NO_ROW)
     test_mat y = test_mat_make(6, 4, 0, NULL);
     clprune_recurrent_desc desc = {LSTM, 4, false, {0}};
 #define FAILS(status, text)                                                                        \
-    TEST_FAILS(clprune_recurrent_forward(                                                          \
-                   test_context(), &desc, z.mat, w.mat, CLPRUNE_NO_MAT, y.mat, NULL),              \
+    TEST_FAILS(clprune_recurrent_forward(test_context(), &desc, z.mat, w.mat, CLPRUNE_NO_MAT,      \
+                   CLPRUNE_NO_MAT, y.mat, NULL),                                                   \
         status, text)
     FAILS(CLPRUNE_INVALID_SIZE, "z has 6 rows, expected a multiple of 4 steps");
     desc.steps = 0;

@@ -5,11 +5,13 @@ clprune.Net: the loss of each of three steps, what is kept, and the time.
     nets.py [--models resnet18 mixer_s16_224] [--batch-size 8] [--rounds 5] >nets.csv
 
 The sides take turns; the time is the median of `rounds` steps after the first three. bf16 is
-autocast for PyTorch, and products in bf16 for clprune.Net. timm.NAME is timm's where torchvision has such a model, too.
+autocast for PyTorch, and products in bf16 for clprune.Net. PyTorch's ways are eager and compiled (torch.compile, which needs a
+C++ compiler), both also with images and weights as channels_last. timm.NAME is timm's where torchvision has such a model, too.
 """
 
 import argparse
 import contextlib
+import copy
 import csv
 import os
 import statistics
@@ -24,6 +26,7 @@ import torch.nn.functional as F
 import clprune
 
 SIDE = 224
+WAYS = ["eager", "channels_last", "compiled", "compiled channels_last"]
 KEEPS = [("dense", 4), ("exact", 4), ("compact", 4), ("least", 8), ("least", 4)]
 
 
@@ -37,19 +40,24 @@ def create(name):
 
 
 class Autograd:
-    def __init__(self, name, x, y, precision, lr):
-        self.model, self.bf16 = create(name), precision == "bf16"
+    def __init__(self, name, x, y, precision, lr, way):
+        self.bf16 = precision == "bf16"
+        self.format = torch.channels_last if "channels_last" in way else torch.contiguous_format
+        self.model = create(name).to(memory_format=self.format)
+        first = copy.deepcopy(self.model.state_dict())
+        if "compiled" in way:
+            self.model.compile()
         with clprune.saved_bytes(self.model, x) as saved:
             held = self.loss(x, y)
         self.saved_bytes = saved.total
         del held
-        self.model = create(name)  # with its first running statistics
+        self.model.load_state_dict(first)  # with its first running statistics
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr, momentum=0.9)
 
     def loss(self, x, y):
         cast = torch.autocast("cpu", torch.bfloat16) if self.bf16 else contextlib.nullcontext()
         with cast:
-            return F.cross_entropy(self.model(x), y)
+            return F.cross_entropy(self.model(x.contiguous(memory_format=self.format)), y)
 
     def step(self, x, y):
         self.optimizer.zero_grad()
@@ -75,8 +83,8 @@ def main():
         y = torch.randint(1000, (args.batch_size,))
         sides = []
         for precision in "fp32", "bf16":
-            sides.append((("pytorch", "", "", precision),
-                          Autograd(name, x, y, precision, args.lr)))
+            sides += [(("pytorch", way, "", precision), Autograd(name, x, y, precision, args.lr, way))
+                      for way in WAYS]
             sides += [(("clprune", keep, bits, precision),
                        clprune.Net(create(name), x, keep=keep, bits=bits, optimizer="sgd",
                                    lr=args.lr, precision=precision)) for keep, bits in KEEPS]

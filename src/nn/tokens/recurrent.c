@@ -1,7 +1,8 @@
 /* Recurrent layers. Forward, each step is a product of the states before with w, and a kernel. The
  * backward pass knows all states: one product makes those of all steps again, in dz, which the
  * kernels then replace, from the last step on. The gradient of w is one product, too: rows of dz
- * times the rows of y before. The rows of first steps, which have none before, are 0 in it. */
+ * times the rows of y before. The rows of first steps, which have none before, are 0 in it: what
+ * they have from given states comes last. */
 #include "clprune/recurrent.h"
 
 #include "clprune/activation.h"
@@ -61,6 +62,13 @@ static clprune_mat step_of(const clprune_recurrent_desc *desc, clprune_mat mat, 
     return mat;
 }
 
+/* The states before step i in time, if there are any. */
+static clprune_mat past_of(
+    const clprune_recurrent_desc *desc, clprune_mat y, clprune_mat states0, size_t i)
+{
+    return i == 0 && !clprune__is_absent(states0) ? states0 : step_of(desc, y, i > 0 ? i - 1 : 0);
+}
+
 /* Of `rows` rows those that have a row before in time, and these rows. */
 static clprune_mat rows_behind(const clprune_recurrent_desc *desc, clprune_mat mat, size_t rows)
 {
@@ -81,19 +89,20 @@ static clprune__rowwise plan_step(
 }
 
 clprune_status clprune_recurrent_forward(clprune_context *context,
-    const clprune_recurrent_desc *desc, clprune_mat z, clprune_mat w, clprune_mat b, clprune_mat y,
-    cl_event *event)
+    const clprune_recurrent_desc *desc, clprune_mat z, clprune_mat w, clprune_mat b,
+    clprune_mat states0, clprune_mat y, cl_event *event)
 {
     ENTER(context);
     const cell *of;
     size_t gates, states;
     const size_t hidden = w.cols;
     TRY(take_cell(context, desc, z.rows, hidden, &of, &gates, &states));
-    enum { Z, W, B, Y, ALL };
-    const clprune__operand operands[ALL] = {{"z", z, z.rows, gates}, {"w", w, gates, hidden},
-        {"b", b, 1, gates, .optional = true}, {"y", y, z.rows, states}};
-    TRY(clprune__check_operands(context, operands, Y, ALL));
     const size_t batch = z.rows / desc->steps;
+    enum { Z, W, B, STATES0, Y, ALL };
+    const clprune__operand operands[ALL] = {{"z", z, z.rows, gates}, {"w", w, gates, hidden},
+        {"b", b, 1, gates, .optional = true}, {"states0", states0, batch, states, .optional = true},
+        {"y", y, z.rows, states}};
+    TRY(clprune__check_operands(context, operands, Y, ALL));
     if (batch == 0 || hidden == 0)
         return clprune__empty_event(context, event);
     SCRATCH_SCOPE(context);
@@ -102,13 +111,14 @@ clprune_status clprune_recurrent_forward(clprune_context *context,
     clprune_mat a;
     TRY(clprune__scratch_mat(context, batch, gates, &a));
     for (size_t i = 0; i < desc->steps; ++i) {
-        const clprune_mat to = step_of(desc, y, i), past = step_of(desc, y, i > 0 ? i - 1 : 0);
+        const clprune_mat to = step_of(desc, y, i), past = past_of(desc, y, states0, i);
+        const bool first = i == 0 && clprune__is_absent(states0);
         clprune__launch launch;
-        if (i > 0)
+        if (!first)
             TRY(clprune__gemm_single(
                 context, false, true, 1.0f, 0.0f, columns(past, 0, hidden), w, a, NULL));
         TRY(clprune__rowwise_begin(context, of->forward, &plan, &launch));
-        clprune__arg_uint(&launch, i == 0);
+        clprune__arg_uint(&launch, first);
         ARG_MATS(&launch, step_of(desc, z, i), a, bias ? b : clprune__untouched(z), past, to);
         TRY(clprune__rowwise_end(&launch, &plan, i + 1 < desc->steps ? NULL : event));
     }
@@ -130,42 +140,54 @@ static clprune_status multiply_states(clprune_context *context, const clprune_re
 
 clprune_status clprune_recurrent_backward(clprune_context *context,
     const clprune_recurrent_desc *desc, float beta, clprune_mat z, clprune_mat w, clprune_mat b,
-    clprune_mat y, clprune_mat dy, clprune_mat dz, clprune_mat dw, clprune_mat db, cl_event *event)
+    clprune_mat states0, clprune_mat y, clprune_mat dy, clprune_mat dz, clprune_mat dw,
+    clprune_mat db, clprune_mat dstates0, cl_event *event)
 {
     ENTER(context);
     const cell *of;
     size_t gates, states;
     const size_t hidden = w.cols, rows = z.rows, some = rows > 0 ? rows : 1;
     TRY(take_cell(context, desc, rows, hidden, &of, &gates, &states));
-    enum { Z, W, B, Y, DY, DZ, DW, DB, ALL };
+    const size_t steps = desc->steps, batch = rows / steps;
+    enum { Z, W, B, STATES0, Y, DY, DZ, DW, DB, DSTATES0, ALL };
     const clprune__operand operands[ALL] = {{"z", z, rows, gates}, {"w", w, gates, hidden},
-        {"b", b, 1, gates, .optional = true}, {"y", y, rows, states}, {"dy", dy, rows, states},
-        {"dz", dz, rows, gates}, {"dw", dw, gates, hidden, .optional = true},
-        {"db", db, 1, gates, .optional = true}};
+        {"b", b, 1, gates, .optional = true}, {"states0", states0, batch, states, .optional = true},
+        {"y", y, rows, states}, {"dy", dy, rows, states}, {"dz", dz, rows, gates},
+        {"dw", dw, gates, hidden, .optional = true}, {"db", db, 1, gates, .optional = true},
+        {"dstates0", dstates0, batch, states, .optional = true}};
     TRY(clprune__check_operands(context, operands, DZ, ALL));
     SCRATCH_SCOPE(context);
-    const size_t steps = desc->steps, batch = rows / steps;
+    const bool has_states0 = !clprune__is_absent(states0), wants0 = !clprune__is_absent(dstates0);
+    const bool has_dw = !clprune__is_absent(dw);
     const bool bias = !clprune__is_absent(b), gru = desc->cell == CLPRUNE_CELL_GRU;
     const clprune_mat h = columns(y, 0, hidden);
     const clprune__rowwise plan = plan_step(context, batch, hidden, bias);
-    clprune_mat dh, more; /* more: dc, or of a GRU dn of all rows */
-    TRY(clprune__scratch_mat(context, batch, hidden, &dh));
-    TRY(clprune__scratch_mat(context, gru ? rows : batch, hidden, &more));
+    clprune_mat dh = columns(dstates0, 0, hidden);
+    clprune_mat more = columns(dstates0, hidden, hidden); /* dc, or of a GRU dn of all rows */
+    if (!wants0)
+        TRY(clprune__scratch_mat(context, batch, hidden, &dh));
+    if (!wants0 || gru)
+        TRY(clprune__scratch_mat(context, gru ? rows : batch, hidden, &more));
     TRY(multiply_states(context, desc, h, w, dz));
     for (size_t i = steps; i-- > 0;) {
-        const clprune_mat to = step_of(desc, dz, i);
+        const clprune_mat to = step_of(desc, dz, i), past = past_of(desc, y, states0, i);
+        const clprune_mat past_h = columns(past, 0, hidden);
+        const bool given = i == 0 && has_states0;
         clprune__launch launch;
-        if (i == 0 && !clprune__is_absent(dw)) /* dw = sum of da^T h' */
+        if (i == 0 && has_dw) /* dw = sum of da^T h' */
             TRY(clprune__gemm_single(context, true, false, 1.0f, beta, rows_behind(desc, dz, some),
                 rows_before(desc, h, some), dw, NULL));
+        if (given)
+            TRY(clprune__gemm_single(context, false, true, 1.0f, 0.0f, past_h, w, to, NULL));
         TRY(clprune__rowwise_begin(context, of->backward, &plan, &launch));
-        clprune__arg_uint(&launch, i == 0);
+        clprune__arg_uint(&launch, i == 0 && !has_states0);
         clprune__arg_uint(&launch, i == steps - 1);
-        ARG_MATS(&launch, step_of(desc, z, i), bias ? b : clprune__untouched(z),
-            step_of(desc, y, i > 0 ? i - 1 : 0), step_of(desc, dy, i), to, dh,
-            gru ? step_of(desc, more, i) : more);
+        ARG_MATS(&launch, step_of(desc, z, i), bias ? b : clprune__untouched(z), past,
+            step_of(desc, dy, i), to, dh, gru ? step_of(desc, more, i) : more);
         TRY(clprune__rowwise_end(&launch, &plan, NULL));
-        if (i > 0) /* a = w h' + b; of a GRU dh has u * dh */
+        if (given && has_dw)
+            TRY(clprune__gemm_single(context, true, false, 1.0f, 1.0f, to, past_h, dw, NULL));
+        if (i > 0 || wants0) /* a = w h' + b; of a GRU dh has u * dh */
             TRY(clprune__gemm_single(
                 context, false, false, 1.0f, gru ? 1.0f : 0.0f, to, w, dh, NULL));
     }

@@ -158,7 +158,9 @@ class Moves(Products):
         return value
 
     def placed_if(self, x: Any) -> Any:
-        """As a value, if it can be one."""
+        """As a value, if it can be one; numbers alone stay, whose first dimension need not have samples."""
+        if isinstance(x, Moved) and not x.places.any():
+            return x
         try:
             return self.placed(x)
         except NotSupported:

@@ -1,4 +1,5 @@
-/* LSTM and GRU over a sample's rows, or sequences of them, behind a linear layer of the inputs. */
+/* LSTM and GRU over a sample's rows, or sequences of them, behind a linear layer of the inputs;
+ * from states that are a value, too. */
 #include "clprune/recurrent.h"
 
 #include "core/checked.h"
@@ -8,64 +9,99 @@
 #include "runtime/context/check.h"
 #include "runtime/memory/scratch.h"
 
+enum { Z, STATES0 };   /* inputs */
 enum { WEIGHT, BIAS }; /* parameters */
 
-static clprune_status recurrent_forward(const clprune__net_call *call)
+static clprune_status run_forward(const clprune__net_call *call, clprune_mat states0)
 {
     const clprune__net_layer *layer = call->layer;
     clprune_context *context = call->net->context;
     REQUIRE(call->data->starts.buffer == NULL, CLPRUNE_INVALID_ARGUMENT,
         "layer %s is recurrent, which takes no data.starts", layer->name);
-    return clprune_recurrent_forward(context, &layer->set.recurrent, clprune__net_x(call, 0),
+    return clprune_recurrent_forward(context, &layer->set.recurrent, clprune__net_x(call, Z),
         clprune__net_param_value(call->net, layer, WEIGHT),
-        clprune__net_param_value(call->net, layer, BIAS), clprune__net_y(call), NULL);
+        clprune__net_param_value(call->net, layer, BIAS), states0, clprune__net_y(call), NULL);
 }
 
-/* Of the states before: not of first steps. */
+static clprune_status recurrent_forward(const clprune__net_call *call)
+{
+    return run_forward(call, CLPRUNE_NO_MAT);
+}
+static clprune_status from_forward(const clprune__net_call *call)
+{
+    return run_forward(call, clprune__net_x(call, STATES0));
+}
+
+/* Of the states before: */
+static double from_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
+{
+    return (double)clprune__net_in_shape(graph, layer, Z)->rows *
+           (double)clprune__net_param_elements(&graph->params[layer->param[WEIGHT]]);
+}
+/* not of first steps. */
 static double recurrent_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
-    const clprune__net_shape *z = clprune__net_in_shape(graph, layer, 0);
     const double steps = (double)layer->set.recurrent.steps;
-    return (double)z->rows * (steps - 1) / steps *
-           (double)clprune__net_param_elements(&graph->params[layer->param[WEIGHT]]);
+    return from_work(graph, layer) * (steps - 1) / steps;
 }
 
 static const clprune__net_kind recurrent_kind = {
     .name = "recurrent", .forward = recurrent_forward, .work = recurrent_work};
+static const clprune__net_kind from_kind = {
+    .name = "recurrent from states", .forward = from_forward, .work = from_work};
 
 /* y = [h c] or h, of z + w h' + b */
-static clprune_status recurrent_backward(const clprune__net_call *call)
+static clprune_status run_backward(
+    const clprune__net_call *call, clprune_mat states0, clprune_mat dstates0)
 {
     clprune_context *context = call->net->context;
     SCRATCH_SCOPE(context);
     const clprune__net_layer *layer = clprune__net_link(call, 0);
     const clprune_mat z = clprune__net_operand(call, 0);
-    clprune_mat dz = clprune__net_dx(call, 0);
+    clprune_mat dz = clprune__net_dx(call, Z);
     if (clprune__is_absent(dz))
         TRY(clprune__scratch_mat(context, z.rows, z.cols, &dz));
     return clprune_recurrent_backward(context, &layer->set.recurrent, clprune__net_beta(call), z,
         clprune__net_param_value(call->net, layer, WEIGHT),
-        clprune__net_param_value(call->net, layer, BIAS), clprune__net_operand(call, 1),
+        clprune__net_param_value(call->net, layer, BIAS), states0, clprune__net_operand(call, 1),
         clprune__net_dy(call), dz, clprune__net_grad(call, layer, WEIGHT),
-        clprune__net_grad(call, layer, BIAS), NULL);
+        clprune__net_grad(call, layer, BIAS), dstates0, NULL);
+}
+
+static clprune_status recurrent_backward(const clprune__net_call *call)
+{
+    return run_backward(call, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT);
+}
+static clprune_status from_backward(const clprune__net_call *call)
+{
+    return run_backward(call, clprune__net_operand(call, 2), clprune__net_dx(call, STATES0));
 }
 
 const clprune__net_way clprune__net_recurrent_ways[] = {
     {.name = "recurrent",
         .chain = {&recurrent_kind},
-        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}, {0, -1, CLPRUNE__NET_DENSE, false}},
+        .needs = {{0, Z, CLPRUNE__NET_DENSE, false}, {0, -1, CLPRUNE__NET_DENSE, false}},
         .needs_count = 2,
         .ends = {{CLPRUNE__NET_APART, false}},
         .backward = recurrent_backward},
+    {.name = "recurrent from states",
+        .chain = {&from_kind},
+        .needs = {{0, Z, CLPRUNE__NET_DENSE, false}, {0, -1, CLPRUNE__NET_DENSE, false},
+            {0, STATES0, CLPRUNE__NET_DENSE, false}},
+        .needs_count = 3,
+        .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_APART, false}},
+        .backward = from_backward},
     {.name = NULL},
 };
 
-clprune_net_value clprune_net_recurrent(clprune_net *net, const char *name, clprune_net_value z,
-    const clprune_recurrent_desc *desc, bool bias)
+/* states0: NULL for zeros. */
+static clprune_net_value add(clprune_net *net, const char *name, clprune_net_value z,
+    const clprune_net_value *states0, const clprune_recurrent_desc *desc, bool bias)
 {
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    const clprune__net_value *in = clprune__net_read(net, name, z);
-    if (in == NULL)
+    const clprune__net_value *in = clprune__net_read(net, name, z), *before = NULL;
+    if (states0 != NULL && in != NULL)
+        before = clprune__net_read(net, name, *states0);
+    if (in == NULL || (states0 != NULL && before == NULL))
         return (clprune_net_value){0};
     clprune__net_shape shape = in->shape;
     clprune_recurrent_desc set = desc != NULL ? *desc : (clprune_recurrent_desc){0};
@@ -83,7 +119,15 @@ clprune_net_value clprune_net_recurrent(clprune_net *net, const char *name, clpr
             "%zu rows of a sample",
             name, cols, gates, set.steps, shape.rows);
     shape.cols = lstm ? 2 * hidden : hidden;
-    clprune__net_layer *layer = clprune__net_add(net, &recurrent_kind, name, &z, 1, shape);
+    if (before != NULL &&
+        (before->shape.rows != shape.rows / set.steps || before->shape.cols != shape.cols))
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
+            "layer %s: its first states are %zu x %zu, expected %zu x %zu", name,
+            before->shape.rows, before->shape.cols, shape.rows / set.steps, shape.cols);
+    const clprune_net_value inputs[] = {z, states0 != NULL ? *states0 : z};
+    clprune__net_layer *layer =
+        clprune__net_add(net, states0 != NULL ? &from_kind : &recurrent_kind, name, inputs,
+            states0 != NULL ? 2 : 1, shape);
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->set.recurrent = set;
@@ -93,4 +137,18 @@ clprune_net_value clprune_net_recurrent(clprune_net *net, const char *name, clpr
         clprune__net_add_param(
             net, ".bias", (clprune__net_param){.rank = 1, .shape = {cols}, .inputs = hidden});
     return clprune__net_last(net);
+}
+
+clprune_net_value clprune_net_recurrent(clprune_net *net, const char *name, clprune_net_value z,
+    const clprune_recurrent_desc *desc, bool bias)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add(net, name, z, NULL, desc, bias);
+}
+
+clprune_net_value clprune_net_recurrent_from(clprune_net *net, const char *name,
+    clprune_net_value z, clprune_net_value states0, const clprune_recurrent_desc *desc, bool bias)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add(net, name, z, &states0, desc, bias);
 }
