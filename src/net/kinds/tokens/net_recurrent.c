@@ -98,10 +98,10 @@ const clprune__net_way clprune__net_recurrent_ways[] = {
 static clprune_net_value add(clprune_net *net, const char *name, clprune_net_value z,
     const clprune_net_value *states0, const clprune_recurrent_desc *desc, bool bias)
 {
-    const clprune__net_value *in = clprune__net_read(net, name, z), *before = NULL;
-    if (states0 != NULL && in != NULL)
-        before = clprune__net_read(net, name, *states0);
-    if (in == NULL || (states0 != NULL && before == NULL))
+    const bool from = states0 != NULL;
+    const clprune__net_value *in = clprune__net_read(net, name, z);
+    const clprune__net_value *before = from ? clprune__net_read(net, name, *states0) : NULL;
+    if (in == NULL || (from && before == NULL))
         return (clprune_net_value){0};
     clprune__net_shape shape = in->shape;
     clprune_recurrent_desc set = desc != NULL ? *desc : (clprune_recurrent_desc){0};
@@ -119,15 +119,13 @@ static clprune_net_value add(clprune_net *net, const char *name, clprune_net_val
             "%zu rows of a sample",
             name, cols, gates, set.steps, shape.rows);
     shape.cols = lstm ? 2 * hidden : hidden;
-    if (before != NULL &&
-        (before->shape.rows != shape.rows / set.steps || before->shape.cols != shape.cols))
+    if (from && (before->shape.rows != shape.rows / set.steps || before->shape.cols != shape.cols))
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: its first states are %zu x %zu, expected %zu x %zu", name,
             before->shape.rows, before->shape.cols, shape.rows / set.steps, shape.cols);
-    const clprune_net_value inputs[] = {z, states0 != NULL ? *states0 : z};
-    clprune__net_layer *layer =
-        clprune__net_add(net, states0 != NULL ? &from_kind : &recurrent_kind, name, inputs,
-            states0 != NULL ? 2 : 1, shape);
+    const clprune_net_value inputs[] = {z, from ? *states0 : z};
+    clprune__net_layer *layer = clprune__net_add(
+        net, from ? &from_kind : &recurrent_kind, name, inputs, from ? 2 : 1, shape);
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->set.recurrent = set;
