@@ -487,9 +487,10 @@ int main(int argc, char **argv)
     static net_model models[GRAPHS_FULL];
     const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
     test_list list = {0};
-    static const uint64_t sums[] = {91, 165, 237, 534}; /* add(a, a), whose gradients meet */
+    /* 424, 600: add(a, a), whose gradients meet; these and 776: cells from states */
+    static const uint64_t chosen[] = {424, 600, 776};
     for (size_t i = 0; i < (full ? GRAPHS_FULL : test_small() ? 8 : GRAPHS); i++) {
-        const uint64_t seed = full || i >= COUNT_OF(sums) ? i : sums[i];
+        const uint64_t seed = full || i >= COUNT_OF(chosen) ? i : chosen[i];
         models[i] = (net_model){.name = seed % 2 ? "images" : "rows", .build = build, .seed = seed};
         models[i].cols = NET_SIDE;
         if (seed % 2 == 0) {

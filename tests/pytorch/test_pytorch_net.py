@@ -1011,7 +1011,47 @@ class FromStates(nn.Module):
         return self.head(torch.cat([(last[0] if self.lstm else last).squeeze(0), more.mean(1)], 1))
 
 
+class LastStates(nn.Module):
+    """The last states of two layers and directions, which a model takes apart in its way."""
+
+    def __init__(self, take):
+        super().__init__()
+        self.cell, self.head, self.take = nn.LSTM(36, 6, 2, batch_first=True, bidirectional=True), nn.Linear(12, CLASSES), take
+
+    def forward(self, images):
+        h, c = self.cell(images.permute(0, 2, 3, 1).flatten(2))[1]
+        return self.head(torch.tanh(self.take(h)) + self.take(c))
+
+    def at_once(states):
+        return torch.cat((states[-2], states[-1]), 1)
+
+    def by_all_axes(states):
+        return torch.cat((states[0, :, :], states[-1, :, :]), dim=1)
+
+    def by_layer(states):
+        return states.view(2, 2, -1, 6)[1].permute(1, 0, 2).flatten(1)
+
+
+class Steps(nn.Module):
+    """A cell for each step."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.cell, self.lstm, self.head = kind(36, 6), kind is nn.LSTMCell, nn.Linear(12, CLASSES)
+
+    def forward(self, images):
+        x = images.permute(0, 2, 3, 1).flatten(2)
+        state, found = None, []
+        for step in range(x.shape[1]):
+            state = self.cell(x[:, step], state)
+            found.append(state[0] if self.lstm else state)
+        return self.head(torch.cat([torch.stack(found, 1).mean(1), state[1] if self.lstm else state], 1))
+
+
 MODELS = {
+    **{f"last states, {take.__name__}": (functools.partial(LastStates, take), images)
+       for take in (LastStates.at_once, LastStates.by_all_axes, LastStates.by_layer)},
+    **{f"steps, {kind.__name__}": (functools.partial(Steps, kind), images) for kind in (nn.LSTMCell, nn.GRUCell)},
     **{f"from states, {kind.__name__}": (functools.partial(FromStates, kind), images) for kind in (nn.LSTM, nn.GRU)},
     **{f"recurrent, {kind.__name__}, {first}": (functools.partial(Recurrent, kind, first), images)
        for kind in (nn.LSTM, nn.GRU) for first in (True, False)},

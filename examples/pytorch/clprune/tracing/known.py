@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 from torch import nn
 
 from clprune.convert.modules import own_class
-from clprune.tracing.moves import Moved
-from clprune.tracing.program import Axis, Layer, Recurrent
+from clprune.tracing.recurrent import cell, recurrent
 from clprune.tracing.views import Constant, NotSupported, Value
 
 __all__ = ["known"]
@@ -162,81 +161,6 @@ def _norm_by_result(t: Any, m: nn.Module, x: Value) -> Value:
     raise NotSupported("a norm that is neither RMS norm, with a weight w or w + 1, nor layer norm")
 
 
-def _recurrent(t: Any, m: nn.RNNBase, x: Any, state: Any = None) -> tuple:
-    """nn.LSTM and nn.GRU: a linear layer and a recurrent one for each layer and direction."""
-    lstm = isinstance(m, nn.LSTM)
-    for wrong, what in ((getattr(m, "proj_size", 0), "a projection (proj_size)"),
-                        (len(t.result[0].shape) != 3, "samples alone, without a batch")):
-        if wrong:
-            raise NotSupported(f"a recurrent cell with {what}")
-    prefix, hidden, last = str(t.node.target), m.hidden_size, []
-    samples, features = t.result[0].shape[0 if m.batch_first else 1], t.result[0].shape[-1]
-    windows = samples // t.batch  # sequences of a sample
-    if windows == 0 or samples % t.batch:
-        raise NotSupported("a recurrent layer over sequences that are not of one sample each")
-
-    def add(function: str, layers: Tuple[int, ...], of: str, *more: Any) -> int:
-        name = t._name(f"{prefix}.{of}")
-        t.program.layers.append(Layer(function, name, layers, more))
-        for kind in ("weight", "bias")[:1 + m.bias]:
-            path = f"{kind}_{of}"
-            t._param(f"{name}.{kind}", Constant(f"{prefix}.{path}", getattr(m, path)))
-        return len(t.program.layers) - 1
-
-    def is_zero(s: Any) -> bool:
-        if isinstance(s, Moved):  # x.new_zeros: nothing of x
-            return not s.places.any() and not s.plus.any()
-        return isinstance(s, Constant) and not s.value.any()
-
-    def before(number: int) -> Tuple[int, ...]:
-        """The states before the first step, if they are not zeros, as a layer of a row for each sequence: [h c] or h."""
-        states = (state if lstm else (state,)) if state is not None else ()
-        if all(is_zero(s) for s in states):
-            return ()
-        shape, parts = (t.batch, windows, hidden), []
-        for s in states:
-            if isinstance(s, Constant):
-                s = t._use(s.after("select", 0, number).after("reshape", shape))
-            elif isinstance(s, tuple):  # of a cell of several layers
-                s = t.placed(t._changed(s[number], lambda v: v.reshape(shape)), 2)
-            else:
-                s = t.placed(t._changed(s, lambda v: v[number].reshape(shape)), 2)
-            parts.append(s.layer)
-        return (t._push("concat", tuple(parts), Axis.FEATURES) if lstm else parts[0],)
-
-    def sequences_first(v: Any) -> Any:
-        v = v if m.batch_first else v.transpose(0, 1)
-        return v.reshape(t.batch, -1, v.shape[-1])
-
-    x = t._use(x, True) if isinstance(x, Value) else x
-    plain = isinstance(x, Value) and m.batch_first and windows == 1 and x.axes == (x.rows, "C")
-    x = x if plain else t.placed(t._changed(x, sequences_first), 2)
-    rows, layer = x.size(x.rows), x.layer
-    steps = rows // windows
-    for number in range(m.num_layers):
-        if number > 0 and m.dropout > 0 and m.training:
-            layer = t._push("dropout", (layer,), float(m.dropout))
-        found: List[int] = []
-        for reverse in range(2 if m.bidirectional else 1):
-            which = f"l{number}" + "_reverse" * reverse
-            first = before(len(last))
-            z = add("linear" if m.bias else "project", (layer,), f"ih_{which}", getattr(m, f"weight_ih_{which}").shape[0])
-            y = add("recurrent_from" if first else "recurrent", (z, *first), f"hh_{which}", Recurrent(0 if lstm else 1, steps, bool(reverse)), m.bias)
-            ends = torch.arange(samples) * steps + (0 if reverse else steps - 1)  # rows of the last states
-            places = 1 + ends[:, None] * hidden * (1 + lstm) + torch.arange(hidden)
-            places = places[None] if m.num_layers == 1 and not m.bidirectional else places
-            last.append([t.of_places(y, places + k * hidden, rows * hidden * (1 + lstm)) for k in range(1 + lstm)])
-            found.append(t._push("slice", (y,), Axis.FEATURES, 0, hidden) if lstm else y)
-        layer = t._push("concat", tuple(found), Axis.FEATURES) if m.bidirectional else found[0]
-    if plain:
-        y = dataclasses.replace(x, layer=layer, sizes={**x.sizes, "C": features})
-    else:
-        places = torch.arange(1, 1 + samples * steps * features).view(samples, steps, features)
-        y = t.of_places(layer, places if m.batch_first else places.transpose(0, 1))
-    h, c = ((tuple(pair[k] for pair in last) if len(last) > 1 else last[0][k]) if k <= lstm else None for k in (0, 1))
-    return (y, (h, c)) if lstm else (y, h)
-
-
 _OF_TRANSFORMERS = {  # classes by name
     "Conv1D": _transposed_linear,
     "NewGELUActivation": lambda t, m, x: t.gelu(x, "tanh"),
@@ -288,8 +212,10 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Hardsigmoid: lambda t, m, x: t.hard_sigmoid(x),
     nn.Hardswish: lambda t, m, x: t.hard_swish(x),
     nn.MultiheadAttention: _attention,
-    nn.LSTM: _recurrent,
-    nn.GRU: _recurrent,
+    nn.LSTM: recurrent,
+    nn.GRU: recurrent,
+    nn.LSTMCell: cell,
+    nn.GRUCell: cell,
     nn.Unfold: lambda t, m, x: t.unfold(x, m.kernel_size, m.dilation, m.padding, m.stride),
     nn.Fold: lambda t, m, x: t.fold(x, m.output_size, m.kernel_size, m.dilation, m.padding, m.stride),
     nn.Softmax: lambda t, m, x: t.softmax(x, m.dim),
