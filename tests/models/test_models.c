@@ -8,8 +8,8 @@
 #include "golden/golden_images.h"
 #include "golden/golden_rows.h"
 #include "support/test_compare.h"
+#include "support/test_model.h"
 #include "trainer/model/keep_presets.h"
-#include "trainer/model/net_model.h"
 
 enum { SAMPLES = 4, STEPS = 10 };
 
@@ -43,16 +43,12 @@ typedef struct fixture {
     clprune_ints labels;
 } fixture;
 
-TEST_UNDO(destroy_model, net_model_destroy(what))
-
 /* The weight of a row, and the gradient of it. */
 static trainer_weight weight_of(const fixture *f, const golden_row *row, clprune_mat *grad)
 {
-    size_t count, i = 0, k = 0;
+    size_t count, k = 0;
     const clprune_param *params = clprune_net_params(f->model->net, &count);
-    while (strcmp(f->model->weights[i].name, row->name) != 0)
-        assert_true(++i < f->model->weights_count);
-    const trainer_weight weight = f->model->weights[i];
+    const trainer_weight weight = *test_weight(f->model, row->name);
     for (;; k++) { /* it may be some rows of a parameter */
         assert_true(k < count);
         const clprune_mat value = params[k].value;
@@ -115,7 +111,6 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
         sizes.image = c->image;
     while (strcmp(c->type->archs[sizes.arch], c->name) != 0)
         sizes.arch++;
-    assert_null(net_model_settle(c->type, &sizes));
     const keep_choice choice = {.preset = keep_preset_named(preset), .how = {{.bits = bits}, bits}};
     fixture f = {.c = c,
         .rows = golden_rows_read(
@@ -131,9 +126,7 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
         f.input.images = golden_images_make(c->batch * 3 * c->image * c->image);
     for (size_t i = 0; i < c->parameters; i++)
         f.least = fmax(f.least, 1e-4 * f.rows[i].numbers[1]);
-    TEST_OK(net_model_create(c->type, test_context(), &sizes, &choice, c->batch, &f.model));
-    test_later(destroy_model, NULL, f.model);
-    TEST_OK(net_model_init(f.model, 1, NULL));
+    f.model = test_model(c->type, &sizes, &choice, c->batch, 1);
     fill(&f);
     return f;
 }

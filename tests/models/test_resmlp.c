@@ -6,6 +6,7 @@
 #include "golden/golden_model.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
+#include "support/test_model.h"
 #include "trainer/files/safetensors_file.h"
 #include "trainer/files/weights.h"
 #include "trainer/model/keep_presets.h"
@@ -127,17 +128,10 @@ static void memory_of_s12(NO_ROW)
 
 /* ---- initial values and weights of other programs -------------------------------------------- */
 
-TEST_UNDO(destroy_model, net_model_destroy(what))
-
 static void initial_values(NO_ROW)
 {
     trainer_sizes sizes = {.arch = 4};
-    assert_null(net_model_settle(&resmlp_model, &sizes));
-    const keep_choice choice = {0};
-    net_model *model;
-    TEST_OK(net_model_create(&resmlp_model, test_context(), &sizes, &choice, 1, &model));
-    test_later(destroy_model, NULL, model);
-    TEST_OK(net_model_init(model, 5, NULL));
+    net_model *model = test_model(&resmlp_model, &sizes, NULL, 1, 5);
     for (size_t i = 0; i < model->weights_count; i++) {
         const trainer_weight w = model->weights[i];
         const size_t count = w.mat.rows * w.mat.cols;
@@ -182,7 +176,7 @@ static net_model *make_odd(void)
     assert_string_equal(odd->name, "odd");
     assert_null(net_model_settle(&type, &sizes));
     TEST_OK(net_model_create(&type, test_context(), &sizes, &(keep_choice){0}, odd->batch, &model));
-    test_later(destroy_model, NULL, model);
+    test_model_own(model);
     return model;
 }
 

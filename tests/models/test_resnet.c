@@ -11,6 +11,7 @@
 #include "support/test_compare.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
+#include "support/test_model.h"
 #include "trainer/files/safetensors_file.h"
 #include "trainer/files/weights.h"
 #include "trainer/model/keep_presets.h"
@@ -46,8 +47,6 @@ typedef struct fixture {
     clprune_mat loss, hit;
     clprune_ints labels;
 } fixture;
-
-TEST_UNDO(destroy_model, net_model_destroy(what))
 
 static trainer_sizes sizes_of(const golden_resnet_case *c)
 {
@@ -118,7 +117,7 @@ static fixture make_with(
     TEST_OK(
         net_model_create(&resnet_model, test_context(), &sizes, &choice, c->batch, &made.model));
     keep_list_close(&rules);
-    test_later(destroy_model, NULL, made.model);
+    test_model_own(made.model);
     made.params = clprune_net_params(made.model->net, &made.params_count);
     made.states = made.model->states;
     made.states_count = made.model->states_count;
@@ -504,13 +503,9 @@ static void imported(NO_ROW)
     const char *folder = test_folder(), *out = test_text("%s/out", folder),
                *again = test_text("%s/again", folder);
     trainer_sizes sizes = {.image = IMAGE, .classes = CLASSES};
-    net_model *model;
     trainer_model type = resnet_model;
     type.build = build_small;
-    assert_null(net_model_settle(&type, &sizes));
-    TEST_OK(net_model_create(&type, test_context(), &sizes, &(keep_choice){0}, BATCH, &model));
-    test_later(destroy_model, NULL, model);
-    TEST_OK(net_model_init(model, 1, NULL));
+    net_model *model = test_model(&type, &sizes, NULL, BATCH, 1);
     const trainer_count *counts = model->counts;
     assert_int_equal(model->counts_count, UNITS);
     import_from(model, path);

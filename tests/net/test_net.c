@@ -487,15 +487,11 @@ static void flattened_images(NO_ROW)
     static const net_model model = {.name = "heads", .build = add_heads, .cols = NET_SIDE};
     const net_job job = net_open(test_context(), &model, BATCH, NULL);
     clprune_net_weight weight;
-    size_t found = 0;
-    for (size_t i = 0; clprune_net_weight_at(job.net, i, &weight); i++)
-        for (size_t k = 0; k < COUNT_OF(wanted); k++)
-            if (strcmp(weight.name, wanted[k].name) == 0) {
-                assert_int_equal(weight.image.height, wanted[k].side);
-                assert_int_equal(weight.image.width, wanted[k].side);
-                found++;
-            }
-    assert_int_equal(found, COUNT_OF(wanted));
+    for (size_t k = 0; k < COUNT_OF(wanted); k++) {
+        assert_true(clprune_net_weight_of(job.net, wanted[k].name, &weight));
+        assert_int_equal(weight.image.height, wanted[k].side);
+        assert_int_equal(weight.image.width, wanted[k].side);
+    }
 }
 
 int main(void)

@@ -64,11 +64,8 @@ static const size_t trained[] = {16, 8, 24, 2, 16, 24};
 static clprune_mat value_of(const net_job *job, const char *name)
 {
     clprune_net_weight weight;
-    for (size_t i = 0; clprune_net_weight_at(job->net, i, &weight); i++)
-        if (strcmp(weight.name, name) == 0)
-            return weight.value;
-    fail_msg("no parameter %s", name);
-    return CLPRUNE_NO_MAT;
+    assert_true(clprune_net_weight_of(job->net, name, &weight));
+    return weight.value;
 }
 
 static const char *suffixed(const char *name, const char *suffix)

@@ -6,6 +6,7 @@
 #include "resnet_model.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
+#include "support/test_model.h"
 #include "support/test_rng.h"
 #include "trainer/files/adapters.h"
 #include "trainer/files/weight_names.h"
@@ -64,7 +65,6 @@ static const adapters_row rows[] = {
     {&resnet_model, 3, "2", "conv1.*,layer1.0.*", 108, "\"layer1.0.conv1\"", 0, ""},
 };
 
-TEST_UNDO(destroy_model, net_model_destroy(what))
 TEST_UNDO(close_file, safetensors_close(what))
 
 static trainer_sizes sizes_of(const adapters_row *row, bool base)
@@ -91,14 +91,8 @@ static trainer_sizes sizes_of(const adapters_row *row, bool base)
 
 static net_model *make_model(const adapters_row *row, bool base)
 {
-    const trainer_model *type = row->type;
     trainer_sizes sizes = sizes_of(row, base);
-    net_model *model;
-    assert_null(net_model_settle(type, &sizes));
-    TEST_OK(net_model_create(type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
-    test_later(destroy_model, NULL, model);
-    TEST_OK(net_model_init(model, 1, NULL));
-    return model;
+    return test_model(row->type, &sizes, NULL, 2, 1);
 }
 
 static void write_random(clprune_mat mat, uint64_t seed)

@@ -3,6 +3,7 @@
  * the mean over views of a test image are what they say. */
 #include "support/test_dataset.h"
 #include "support/test_folder.h"
+#include "support/test_model.h"
 #include "support/test_run.h"
 #include "trainer/model/net_model.h"
 
@@ -85,7 +86,7 @@ static void whitens(NO_ROW)
     enum { IMAGES = 40, IN = 12, FILTERS = 24 };
     training_run *run = test_run_open(&airbench_model, SMALL "--steps 1");
     const dataset *data = run->s.data;
-    const float *w = NULL, *conv = NULL, *levels = dataset_levels(data);
+    const float *levels = dataset_levels(data);
     uint8_t *bytes = test_alloc(IMAGES * 3 * SIDE * SIDE);
     int32_t labels[IMAGES];
     uint32_t order[IMAGES];
@@ -93,14 +94,8 @@ static void whitens(NO_ROW)
     for (uint32_t i = 0; i < IMAGES; i++)
         order[i] = i;
     TEST_GOOD(dataset_batch(data, DATASET_TRAIN, order, IMAGES, NULL, bytes, labels, &f));
-    for (size_t i = 0; i < run->s.model->weights_count; i++) {
-        const trainer_weight found = run->s.model->weights[i];
-        if (strcmp(found.name, "whiten.weight") == 0)
-            w = values_of(run, found.mat);
-        if (strcmp(found.name, "group2.conv1.weight") == 0)
-            conv = values_of(run, found.mat);
-    }
-    assert_true(w != NULL && conv != NULL);
+    const float *w = values_of(run, test_weight(run->s.model, "whiten.weight")->mat);
+    const float *conv = values_of(run, test_weight(run->s.model, "group2.conv1.weight")->mat);
     for (size_t n = 0; n < IMAGES; n++)
         for (size_t y = 0; y + 1 < SIDE; y++)
             for (size_t x = 0; x + 1 < SIDE; x++) {

@@ -10,6 +10,7 @@
 #include "resnet_model.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
+#include "support/test_model.h"
 #include "trainer/files/safetensors_file.h"
 #include "trainer/files/weights.h"
 #include <inttypes.h>
@@ -290,8 +291,6 @@ static const model_row models[] = {
 };
 static const model_row gpt = {&gpt_model, 0, NULL};
 
-TEST_UNDO(destroy_model, net_model_destroy(what))
-
 /* classes: of GPT, the context. */
 static net_model *make_model(const model_row *row, size_t classes, uint64_t seed)
 {
@@ -302,12 +301,7 @@ static net_model *make_model(const model_row *row, size_t classes, uint64_t seed
         sizes.image = 32;
         sizes.classes = classes;
     }
-    assert_null(net_model_settle(row->type, &sizes));
-    net_model *model;
-    TEST_OK(net_model_create(row->type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
-    test_later(destroy_model, NULL, model);
-    TEST_OK(net_model_init(model, seed, NULL));
-    return model;
+    return test_model(row->type, &sizes, NULL, 2, seed);
 }
 
 /* Exports a model to a file; imports a file into one. */
@@ -328,14 +322,6 @@ static float *values_of(const trainer_weight *w)
     float *values = test_alloc(w->mat.rows * w->mat.cols * sizeof *values);
     TEST_OK(clprune_mat_read(test_context(), w->mat, values));
     return values;
-}
-
-static const trainer_weight *weight_of(const net_model *model, const char *name)
-{
-    size_t i = 0;
-    while (strcmp(model->weights[i].name, name) != 0)
-        assert_true(++i < model->weights_count);
-    return &model->weights[i];
 }
 
 /* Whether two models have the same weights; of the head, only where `head`. */
@@ -440,7 +426,7 @@ static void round_trip(void **state)
         const safetensors *s = open_file(first);
         const safetensor *t = safetensors_find(s, row->oihw);
         assert_non_null(t);
-        float *read = test_floats(t->count), *have = values_of(weight_of(a, row->oihw));
+        float *read = test_floats(t->count), *have = values_of(test_weight(a, row->oihw));
         TEST_GOOD(safetensors_read(s, t, read, &f));
         const size_t in = t->shape[1], o = 3, c = 5, y = 2, x = 1;
         assert_true(
@@ -510,7 +496,7 @@ static void gpt_files(NO_ROW)
     assert_non_null(t);
     assert_true(t->rank == 2 && t->shape[0] == DIM && t->shape[1] == 4 * DIM);
     assert_null(safetensors_find(s, "lm_head.weight"));
-    float *read = test_floats(t->count), *have = values_of(weight_of(a, "h.1.mlp.c_fc.weight"));
+    float *read = test_floats(t->count), *have = values_of(test_weight(a, "h.1.mlp.c_fc.weight"));
     TEST_GOOD(safetensors_read(s, t, read, &f));
     assert_true(read[3 * 4 * DIM + 200] == have[200 * DIM + 3]);
 
@@ -524,8 +510,8 @@ static void gpt_files(NO_ROW)
     net_model *shorter = make_model(&gpt, CONTEXT - 3, 3),
               *longer = make_model(&gpt, CONTEXT + 1, 4);
     read_weights(shorter, first, false);
-    const trainer_weight *first_ones = weight_of(shorter, "wpe.weight");
-    have = values_of(weight_of(a, "wpe.weight"));
+    const trainer_weight *first_ones = test_weight(shorter, "wpe.weight");
+    have = values_of(test_weight(a, "wpe.weight"));
     assert_int_equal(first_ones->mat.rows, CONTEXT - 3);
     assert_memory_equal(values_of(first_ones), have, (CONTEXT - 3) * DIM * sizeof *have);
     TEST_REFUSED(weights_import(longer, first, 1, &imported, &f), CODE_DATA,

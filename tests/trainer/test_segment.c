@@ -6,6 +6,7 @@
  * images of one label is refused. */
 #include "support/test_dataset.h"
 #include "support/test_folder.h"
+#include "support/test_model.h"
 #include "support/test_run.h"
 
 #define SMALL                                                                                      \
@@ -19,15 +20,10 @@ enum { EDGE = 16, EACH = EDGE * EDGE, CLASSES = 6, TESTS = 5 };
 /* Sets the last layer's bias so that one class has the largest logit of every pixel. */
 static void say_only(training_run *run, int class)
 {
-    const net_model *model = run->s.model;
     float bias[CLASSES] = {0};
     bias[class] = 1e6f;
-    for (size_t i = 0; i < model->weights_count; i++)
-        if (strcmp(model->weights[i].name, "outc.conv.bias") == 0) {
-            TEST_OK(clprune_mat_write(run->s.context, model->weights[i].mat, bias));
-            return;
-        }
-    fail_msg("no outc.conv.bias");
+    TEST_OK(
+        clprune_mat_write(run->s.context, test_weight(run->s.model, "outc.conv.bias")->mat, bias));
 }
 
 static void intersections(NO_ROW)

@@ -6,6 +6,7 @@
 #include "resnet_model.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
+#include "support/test_model.h"
 #include "support/test_rng.h"
 #include "trainer/files/weight_names.h"
 #include "trainer/files/weights.h"
@@ -22,20 +23,13 @@ static const struct {
 } models[MODELS] = {{&gpt_model, 0}, {&gpt_model, 7}, {&bert_model, 0}, {&vit_model, 4},
     {&resmlp_model, 4}, {&resnet_model, 3}};
 
-TEST_UNDO(destroy_model, net_model_destroy(what))
-
 static net_model *make_model(size_t kind, uint64_t seed)
 {
     const trainer_model *type = models[kind].type;
     trainer_sizes sizes = {.arch = models[kind].arch};
-    net_model *model;
     if (type->tokens)
         sizes.extra[0] = 8;
-    assert_null(net_model_settle(type, &sizes));
-    TEST_OK(net_model_create(type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
-    test_later(destroy_model, NULL, model);
-    TEST_OK(net_model_init(model, seed, NULL));
-    return model;
+    return test_model(type, &sizes, NULL, 2, seed);
 }
 
 /* Writes random values, or zeros. */
@@ -371,13 +365,10 @@ static void initial_values(NO_ROW)
     put_file(type, open_file(first), &(naming){0}, NULL, 0, "classifier.weight", second);
     TEST_GOOD(weights_import(b, second, 3, &imported, &f));
     assert_true(imported.head_left);
-    for (size_t i = 0; i < c->weights_count; i++) /* that of seed 3 */
-        if (strcmp(c->weights[i].name, "classifier.weight") == 0) {
-            const clprune_mat mat = c->weights[i].mat;
-            float *values = test_floats(mat.rows * mat.cols);
-            TEST_OK(clprune_mat_read(test_context(), mat, values));
-            TEST_OK(clprune_mat_write(test_context(), a->weights[i].mat, values));
-        }
+    const clprune_mat head = test_weight(c, "classifier.weight")->mat; /* that of seed 3 */
+    float *values = test_floats(head.rows * head.cols);
+    TEST_OK(clprune_mat_read(test_context(), head, values));
+    TEST_OK(clprune_mat_write(test_context(), test_weight(a, "classifier.weight")->mat, values));
     check_same(a, b, "without a head");
 }
 

@@ -3,9 +3,9 @@
  * frozen weights of 4 bits. */
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
+#include "support/test_model.h"
 #include "support/test_objects.h"
 #include "support/test_rng.h"
-#include "trainer/model/net_model.h"
 
 extern const trainer_model gpt_model;
 
@@ -24,13 +24,6 @@ static const writer_row rows[] = {{"gpt_micro", 0, NULL, CLPRUNE_VALUES_FP32},
     {"gpt_micro with adapters, 4 bits", 0, "4:*.mlp.*", CLPRUNE_VALUES_CODES4},
     {"llama_micro with adapters", 7, "4", CLPRUNE_VALUES_FP32},
     {"llama_micro with adapters, 4 bits", 7, "4:*.q_proj", CLPRUNE_VALUES_CODES4}};
-
-TEST_UNDO(destroy_model, net_model_destroy(what))
-
-static void own(net_model *model)
-{
-    test_later(destroy_model, NULL, model);
-}
 
 /* The logits behind row `row` of a pass over `count` tokens, from token `first` on. */
 static float *logits_at(
@@ -65,14 +58,11 @@ static void writes(void **state)
     trainer_sizes sizes = {
         .arch = row->arch, .extra = {CONTEXT}, .lora = row->lora, .base = row->base};
     int32_t tokens[CONTEXT];
-    net_model *model, *writer, *reader;
+    net_model *writer, *reader;
     const float *want[CONTEXT];
     size_t count;
     test_rng draws = {3};
-    assert_null(net_model_settle(&gpt_model, &sizes));
-    TEST_OK(net_model_create(&gpt_model, test_context(), &sizes, &(keep_choice){0}, 2, &model));
-    own(model);
-    TEST_OK(net_model_init(model, 1, NULL));
+    net_model *model = test_model(&gpt_model, &sizes, NULL, 2, 1);
     const clprune_param *params = clprune_net_params(model->net, &count);
     for (size_t i = 0; i < count; i++) { /* so that tokens are not alike, and adapters count */
         const clprune_mat mat = params[i].value;
@@ -80,7 +70,7 @@ static void writes(void **state)
             test_context(), mat, test_new_uniform(i, -0.2f, 0.2f, mat.rows * mat.cols)));
     }
     TEST_OK(net_model_create_writer(model, 1, &writer));
-    own(writer);
+    test_model_own(writer);
     for (size_t i = 0; i < CONTEXT; i++)
         tokens[i] = (int32_t)test_rng_below(&draws, VOCABULARY);
     for (size_t i = 0; i < CONTEXT; i++) {
