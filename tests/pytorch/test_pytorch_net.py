@@ -1049,10 +1049,6 @@ class Steps(nn.Module):
 
 
 MODELS = {
-    **{f"last states, {take.__name__}": (functools.partial(LastStates, take), images)
-       for take in (LastStates.at_once, LastStates.by_all_axes, LastStates.by_layer)},
-    **{f"steps, {kind.__name__}": (functools.partial(Steps, kind), images) for kind in (nn.LSTMCell, nn.GRUCell)},
-    **{f"from states, {kind.__name__}": (functools.partial(FromStates, kind), images) for kind in (nn.LSTM, nn.GRU)},
     **{f"recurrent, {kind.__name__}, {first}": (functools.partial(Recurrent, kind, first), images)
        for kind in (nn.LSTM, nn.GRU) for first in (True, False)},
     **{f"moves, {how.__name__}": (functools.partial(Moves, how), images) for how in (
@@ -1102,6 +1098,10 @@ MODELS = {
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),
                                   nn.Linear(16, CLASSES)),
             lambda n: torch.randn(n, 20)),
+    **{f"last states, {take.__name__}": (functools.partial(LastStates, take), images)
+       for take in (LastStates.at_once, LastStates.by_all_axes, LastStates.by_layer)},
+    **{f"steps, {kind.__name__}": (functools.partial(Steps, kind), images) for kind in (nn.LSTMCell, nn.GRUCell)},
+    **{f"from states, {kind.__name__}": (functools.partial(FromStates, kind), images) for kind in (nn.LSTM, nn.GRU)},
 }
 
 
