@@ -601,7 +601,7 @@ CLPRUNE_API const clprune_net_state *clprune_net_states(const clprune_net *net, 
  * belong to the device in each call that reads or writes it. It outlives the net. Before
  * clprune_net_settle, the net takes no memory for it: then the matrix may have any shape of as many
  * elements without gaps, and clprune_net_settle fails for a wrong name, size or overlap; of tied
- * names the last call counts. Later, the net's memory goes once no parameter is in it: before
+ * names the last call counts. Later, a buffer of the net's goes once no parameter is in it: before
  * clprune_optimizer_create, which copies clprune_net_params. Ends a pass, as clprune_net_init does.
  * Errors: INVALID_ARGUMENT (no such name, a net of or with desc.weights_of, one that could not be
  * settled, overlap), INVALID_SIZE. */
