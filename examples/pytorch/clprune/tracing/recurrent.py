@@ -35,16 +35,20 @@ def _beside(t: Any, parts: List[Any]) -> int:
     return layer
 
 
-def _before(t: Any, states: Tuple[Any, ...], shape: Tuple[int, ...], *number: int) -> Tuple[int, ...]:
+def _before(t: Any, state: Any, shape: Tuple[int, ...], lstm: bool, *number: int) -> Tuple[int, ...]:
     """The layer of the states before the first step, [h c] or h, of this shape, unless they are zeros. number: which of them."""
+    states = () if state is None else state if lstm else (state,)
     if all(map(_is_zero, states)):
         return ()
+    parts = [t._use(s.after("__getitem__", number).after("reshape", shape)) if isinstance(s, Constant) else
+             t._changed(s, lambda v: v[number].reshape(shape)) for s in states]
+    return (_beside(t, parts),)
 
-    def pick(v: Any) -> Any:
-        return (v[number] if number else v).reshape(shape)
 
-    return (_beside(t, [t._use(s.after("__getitem__", number).after("reshape", shape)) if isinstance(s, Constant) else
-                        t._changed(s, pick) for s in states]),)
+def _states_at(t: Any, y: int, rows: torch.Tensor, hidden: int, lstm: bool, elements: int) -> List[Moved]:
+    """h, and of an LSTM c, of these rows of layer y, which has so many elements of a sample."""
+    places = 1 + rows[:, None] * hidden * (1 + lstm) + torch.arange(hidden)
+    return [t.of_places(y, places + k * hidden, elements) for k in range(1 + lstm)]
 
 
 def _layers(t: Any, m: nn.Module, x: int, first: Tuple[int, ...], which: str, how: Recurrent) -> int:
@@ -69,13 +73,11 @@ def cell(t: Any, m: nn.RNNCellBase, x: Any, state: Any = None) -> Any:
     windows = samples // t.batch
     if windows == 0 or samples % t.batch:
         raise NotSupported("a recurrent cell of rows that are not of one sample each")
-    states = (state if lstm else (state,)) if state is not None else ()
-    first = _before(t, states, (t.batch, windows, hidden))
+    first = _before(t, state, (t.batch, windows, hidden), lstm)
     x = t.placed(t._changed(x, lambda v: v.reshape(t.batch, windows, v.shape[-1])), 2)
     y = _layers(t, m, x.layer, first, "", Recurrent(0 if lstm else 1, 1, False))
-    places = 1 + torch.arange(samples)[:, None] * hidden * (1 + lstm) + torch.arange(hidden)
-    h, *c = (t.of_places(y, places + k * hidden, windows * hidden * (1 + lstm)) for k in range(1 + lstm))
-    return (h, *c) if lstm else h
+    found = _states_at(t, y, torch.arange(samples), hidden, lstm, windows * hidden * (1 + lstm))
+    return tuple(found) if lstm else found[0]
 
 
 def recurrent(t: Any, m: nn.RNNBase, x: Any, state: Any = None) -> tuple:
@@ -101,17 +103,15 @@ def recurrent(t: Any, m: nn.RNNBase, x: Any, state: Any = None) -> tuple:
     x = x if plain else t.placed(t._changed(x, sequences_first), 2)
     rows, layer = x.size(x.rows), x.layer
     steps, last = rows // windows, []
-    states = (state if lstm else (state,)) if state is not None else ()
     for number in range(m.num_layers):
         if number > 0 and m.dropout > 0 and m.training:
             layer = t._push("dropout", (layer,), float(m.dropout))
         found: List[int] = []
         for reverse in range(2 if m.bidirectional else 1):
-            first = _before(t, states, shape, len(last))
+            first = _before(t, state, shape, lstm, len(last))
             y = _layers(t, m, layer, first, f"_l{number}" + "_reverse" * reverse, Recurrent(0 if lstm else 1, steps, bool(reverse)))
             ends = torch.arange(samples) * steps + (0 if reverse else steps - 1)  # rows of the last states
-            places = 1 + ends[:, None] * hidden * (1 + lstm) + torch.arange(hidden)
-            last.append([t.of_places(y, places + k * hidden, rows * hidden * (1 + lstm)) for k in range(1 + lstm)])
+            last.append(_states_at(t, y, ends, hidden, lstm, rows * hidden * (1 + lstm)))
             found.append(t._push("slice", (y,), Axis.FEATURES, 0, hidden) if lstm else y)
         layer = t._push("concat", tuple(found), Axis.FEATURES) if m.bidirectional else found[0]
     if plain:

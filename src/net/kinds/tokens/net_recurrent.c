@@ -12,7 +12,7 @@
 enum { Z, STATES0 };   /* inputs */
 enum { WEIGHT, BIAS }; /* parameters */
 
-static clprune_status run_forward(const clprune__net_call *call, clprune_mat states0)
+static clprune_status recurrent_forward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = call->layer;
     clprune_context *context = call->net->context;
@@ -20,61 +20,43 @@ static clprune_status run_forward(const clprune__net_call *call, clprune_mat sta
         "layer %s is recurrent, which takes no data.starts", layer->name);
     return clprune_recurrent_forward(context, &layer->set.recurrent, clprune__net_x(call, Z),
         clprune__net_param_value(call->net, layer, WEIGHT),
-        clprune__net_param_value(call->net, layer, BIAS), states0, clprune__net_y(call), NULL);
+        clprune__net_param_value(call->net, layer, BIAS),
+        layer->ins > STATES0 ? clprune__net_x(call, STATES0) : CLPRUNE_NO_MAT, clprune__net_y(call),
+        NULL);
 }
 
-static clprune_status recurrent_forward(const clprune__net_call *call)
-{
-    return run_forward(call, CLPRUNE_NO_MAT);
-}
-static clprune_status from_forward(const clprune__net_call *call)
-{
-    return run_forward(call, clprune__net_x(call, STATES0));
-}
-
-/* Of the states before: */
-static double from_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
-{
-    return (double)clprune__net_in_shape(graph, layer, Z)->rows *
-           (double)clprune__net_param_elements(&graph->params[layer->param[WEIGHT]]);
-}
-/* not of first steps. */
+/* Of the states before: of first steps only from given states. */
 static double recurrent_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
+    const clprune__net_shape *z = clprune__net_in_shape(graph, layer, Z);
     const double steps = (double)layer->set.recurrent.steps;
-    return from_work(graph, layer) * (steps - 1) / steps;
+    return (double)z->rows * (layer->ins > STATES0 ? 1 : (steps - 1) / steps) *
+           (double)clprune__net_param_elements(&graph->params[layer->param[WEIGHT]]);
 }
 
 static const clprune__net_kind recurrent_kind = {
     .name = "recurrent", .forward = recurrent_forward, .work = recurrent_work};
 static const clprune__net_kind from_kind = {
-    .name = "recurrent from states", .forward = from_forward, .work = from_work};
+    .name = "recurrent from states", .forward = recurrent_forward, .work = recurrent_work};
 
 /* y = [h c] or h, of z + w h' + b */
-static clprune_status run_backward(
-    const clprune__net_call *call, clprune_mat states0, clprune_mat dstates0)
+static clprune_status recurrent_backward(const clprune__net_call *call)
 {
     clprune_context *context = call->net->context;
     SCRATCH_SCOPE(context);
     const clprune__net_layer *layer = clprune__net_link(call, 0);
+    const bool from = layer->ins > STATES0;
     const clprune_mat z = clprune__net_operand(call, 0);
     clprune_mat dz = clprune__net_dx(call, Z);
     if (clprune__is_absent(dz))
         TRY(clprune__scratch_mat(context, z.rows, z.cols, &dz));
     return clprune_recurrent_backward(context, &layer->set.recurrent, clprune__net_beta(call), z,
         clprune__net_param_value(call->net, layer, WEIGHT),
-        clprune__net_param_value(call->net, layer, BIAS), states0, clprune__net_operand(call, 1),
+        clprune__net_param_value(call->net, layer, BIAS),
+        from ? clprune__net_operand(call, 2) : CLPRUNE_NO_MAT, clprune__net_operand(call, 1),
         clprune__net_dy(call), dz, clprune__net_grad(call, layer, WEIGHT),
-        clprune__net_grad(call, layer, BIAS), dstates0, NULL);
-}
-
-static clprune_status recurrent_backward(const clprune__net_call *call)
-{
-    return run_backward(call, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT);
-}
-static clprune_status from_backward(const clprune__net_call *call)
-{
-    return run_backward(call, clprune__net_operand(call, 2), clprune__net_dx(call, STATES0));
+        clprune__net_grad(call, layer, BIAS),
+        from ? clprune__net_dx(call, STATES0) : CLPRUNE_NO_MAT, NULL);
 }
 
 const clprune__net_way clprune__net_recurrent_ways[] = {
@@ -90,7 +72,7 @@ const clprune__net_way clprune__net_recurrent_ways[] = {
             {0, STATES0, CLPRUNE__NET_DENSE, false}},
         .needs_count = 3,
         .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_APART, false}},
-        .backward = from_backward},
+        .backward = recurrent_backward},
     {.name = NULL},
 };
 
