@@ -151,8 +151,8 @@ void progress_built(progress *p, uint64_t built, uint64_t all)
     char text[80], rest[32] = "so far";
     if (!build_due(p))
         return;
-    p->told = true;
-    if (built <= all)
+    p->told = built <= all;
+    if (p->told)
         (void)snprintf(rest, sizeof rest, "of %" PRIu64, all);
     (void)snprintf(text, sizeof text, "building kernels: %" PRIu64 " %s", built, rest);
     show_line(p, text);

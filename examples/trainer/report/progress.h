@@ -31,7 +31,7 @@ typedef struct progress {
     bool quiet, terminal;
     bool dirty;     /* the terminal shows a line without a newline */
     double printed; /* clock at the last plain or rewritten line */
-    bool told;      /* a line about kernels or a first step was shown */
+    bool told;      /* a line about a first step, or how many kernels it takes, was shown */
 } progress;
 
 progress progress_begin(bool quiet);
@@ -59,7 +59,7 @@ size_t progress_width(void);
 
 /* Call when a kernel was built; building takes most of the first step. Shows "building kernels: 3
  * of 37", or "3 so far" if `all` is less than `built`: at once on a terminal, elsewhere after a
- * second and then every five. */
+ * second, and every five once `all` was shown. */
 void progress_built(progress *p, uint64_t built, uint64_t all);
 
 /* Call again and again while waiting for a step in which a driver may still compile: "first step:
