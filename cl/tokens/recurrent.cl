@@ -4,6 +4,7 @@
  *                c = f * c' + i * g,  h = o * tanh(c)
  *     GRU        r = s(zr + ar), u = s(zu + au), n = tanh(zn + r * an)
  *                h = n + u * (h' - n)
+ *     plain      h = f(z + a)
  *     with       s(x) = 1 / (1 + exp(-x)), a + b in place of a with BIAS
  *     backward   dz of the gates, and what reaches h' and c' but not through a
  *
@@ -11,8 +12,8 @@
  * before, [h' c'] or h'), dy and dz is that of sequence r; gate k of z, a, b and dz has the columns from k *
  * cols on. first: there is no step before, past and a are not read. Backward, dz has a; dh and dc have what
  * reaches h and c from the step behind (last: nothing, they are not read), then what reaches h' and c'. Of a
- * GRU dz becomes the gradient of a, and dn that of zn. No local memory. BIAS: 0 or 1. ACTIVATION: 8, the sigmoid
- * of activation.clh. */
+ * GRU dz becomes the gradient of a, and dn that of zn. No local memory. BIAS: 0 or 1. ACTIVATION: of
+ * activation.clh, 8 for s, or that of a plain cell, f. */
 #if !defined(BIAS) || !defined(ACTIVATION)
 #error "recurrent.cl needs BIAS and ACTIVATION"
 #endif
@@ -96,5 +97,27 @@ KERNEL_OF(LOCAL) gru_backward(ROWWISE_SIZES, const uint first, const uint last, 
             PUT_GATE(of_n * reset, dz, 2, r, c);
             PUT(of_n, dn, r, c);
             PUT(of_h * u, dh, r, c);
+        }
+}
+
+KERNEL_OF(LOCAL) plain_forward(ROWWISE_SIZES, const uint first, MAT_IN(z), MAT_IN(a), MAT_IN(b), MAT_IN(past),
+    MAT_OUT(y))
+{
+    FOR_ROWS(r)
+        FOR_VECTORS(c) {
+            vec slope; /* not needed */
+            PUT(activation_with_slope(SUM_OF(a, 0, r, c), &slope), y, r, c);
+        }
+}
+
+/* Forward: h = f(z + a). dh is only read. */
+KERNEL_OF(LOCAL) plain_backward(ROWWISE_SIZES, const uint first, const uint last, MAT_IN(z), MAT_IN(b),
+    MAT_IN(past), MAT_IN(dy), MAT_OUT(dz), MAT_OUT(dh), MAT_OUT(unused))
+{
+    FOR_ROWS(r)
+        FOR_VECTORS(c) {
+            vec slope;
+            activation_with_slope(SUM_OF(dz, 0, r, c), &slope);
+            PUT((GET(dy, r, c) + REACHES(dh, r, c)) * slope, dz, r, c);
         }
 }

@@ -366,10 +366,10 @@ typedef struct clprune_net_products {
  * the flag is set. a and b may be the same value. Not with data->lengths. */
 CLPRUNE_API clprune_net_value clprune_net_product(clprune_net *net, const char *name,
     clprune_net_value a, clprune_net_value b, const clprune_net_products *products);
-/* LSTM or GRU over each `steps` (0: all) rows of a sample (clprune/recurrent.h). z: the gates' part
- * of the inputs, from clprune_net_linear; y: of LSTM [h c], of which clprune_net_slice takes h; of
- * GRU h. "NAME.weight" and, with a bias, "NAME.bias" are PyTorch's weight_hh and bias_hh, those of
- * the linear layer its weight_ih and bias_ih. Not with data->starts. */
+/* A recurrent layer over each `steps` (0: all) rows of a sample (clprune/recurrent.h). z: the gates'
+ * part of the inputs, from clprune_net_linear; y: of LSTM [h c], of which clprune_net_slice takes h;
+ * of others h. "NAME.weight" and, with a bias, "NAME.bias" are PyTorch's weight_hh and bias_hh, those
+ * of the linear layer its weight_ih and bias_ih. Not with data->starts. */
 CLPRUNE_API clprune_net_value clprune_net_recurrent(clprune_net *net, const char *name,
     clprune_net_value z, const clprune_recurrent_desc *desc, bool bias);
 /* The same from states before the first step, such as those that an encoder ends with, instead of

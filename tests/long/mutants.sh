@@ -563,6 +563,8 @@ mutant test_recurrent recurrent.cl 'PAST(1, r, c), state)' 'PAST(0, r, c), state
 mutant test_recurrent recurrent.cl 'GATE(dy, 1, r, c) + REACHES' 'REACHES'
 mutant test_recurrent recurrent.cl 'of_c * before * df' 'of_c * i * df'
 mutant test_recurrent recurrent.cl 'PUT(of_h * u, dh' 'PUT(of_h, dh'
+mutant test_recurrent recurrent.cl '+ REACHES(dh, r, c)) * slope' ') * slope'
+mutant test_recurrent recurrent.c 'lstm ? columns(dstates0, hidden, hidden) : dh' 'dh'
 mutant test_recurrent recurrent.cl 'fma(reset, an, GATE' 'fma(u, an, GATE'
 mutant test_recurrent recurrent.c 'clprune__mat_fill(context, 0,' 'clprune__mat_fill(context, 1,'
 mutant test_recurrent recurrent.c 'true, false, 1.0f, 1.0f, to, past_h' 'true, false, 1.0f, 0.0f, to, past_h'

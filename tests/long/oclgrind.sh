@@ -84,7 +84,7 @@ for test in $tests; do
     for family in vector tiled; do
         plain=
         case $test,$family in
-        test_gemm,tiled | test_max_pool,* | test_prune,* | test_prune_sampled,* | test_saved,* | test_linear,* | test_plan_arena,*) plain=$unoptimised ;;
+        test_gemm,tiled | test_recurrent,tiled | test_max_pool,* | test_prune,* | test_prune_sampled,* | test_saved,* | test_linear,* | test_plan_arena,*) plain=$unoptimised ;;
         test_gelu_code,* | test_rotate,* | test_bsr_index,vector) plain=$unoptimised ;;
         test_bsr,vector | test_bsr_values,*) plain=$unoptimised ;;
         test_batch_norm*,* | test_conv2d,tiled) plain=$unoptimised ;;

@@ -226,7 +226,7 @@ LAYER(permute_none, clprune_net_permute(net, "bad", good_conv(net), NULL, 16, no
 LAYER(conv_groups,
     conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .groups = 2}))
 LAYER(cell_other, clprune_net_recurrent(net, "bad", linear(net),
-                      &(clprune_recurrent_desc){.cell = (clprune_cell)2}, true))
+                      &(clprune_recurrent_desc){.cell = (clprune_cell)4}, true))
 LAYER(cell_reserved, clprune_net_recurrent(net, "bad", linear(net),
                          &(clprune_recurrent_desc){.reserved = {0, 1}}, true))
 LAYER(cell_states, clprune_net_recurrent_from(net, "bad",
@@ -483,7 +483,7 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(permute_image, INVALID_SIZE, "no image of 6 x 12"),
     ROW(permute_none, INVALID_SIZE, "layer bad: its axes are no order"),
     ROW(conv_groups, INVALID_SIZE, "groups is 2, expected a divisor of the 3 input"),
-    ROW(cell_other, INVALID_ARGUMENT, "layer bad: its cell is 2"),
+    ROW(cell_other, INVALID_ARGUMENT, "layer bad: its cell is 4"),
     ROW(cell_reserved, INVALID_ARGUMENT, "or a reserved field is not 0"),
     ROW(cell_states, INVALID_SIZE, "layer bad: its first states are 4 x 8, expected 1 x 4"),
     ROW(cell_gates, INVALID_SIZE, "layer bad: 3 columns are not 4 gates"),

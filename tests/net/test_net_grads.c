@@ -63,6 +63,8 @@ KIND(head_norms,
 KIND(swiglu, clprune_net_swiglu(net, "sw", clprune_net_linear(net, "l", x, 2 * COLS)))
 KIND(gru, clprune_net_recurrent(net, "gru", clprune_net_linear(net, "l", x, 12),
               &(clprune_recurrent_desc){.cell = CLPRUNE_CELL_GRU}, false))
+KIND(rnn, clprune_net_recurrent(net, "rnn", clprune_net_linear(net, "l", x, 3),
+              &(clprune_recurrent_desc){.cell = CLPRUNE_CELL_TANH, .steps = 2}, true))
 static const clprune_recurrent_desc pairs = {.steps = 2, .reverse = true};
 KIND(lstm_from, clprune_net_recurrent_from(net, "lstm", clprune_net_linear(net, "l", x, 12),
                     clprune_net_linear(net, "states",
@@ -80,7 +82,7 @@ static const net_kind chains[] = {NAMED(affine_mean), NAMED(affine_gelu), NAMED(
     NAMED(gelu_scale), NAMED(affine_scale), NAMED(positions_of), NAMED(rows_scale),
     NAMED(class_token), NAMED(conv_norm_relu), NAMED(depthwise_norm), NAMED(squeeze),
     NAMED(gated_sum), NAMED(grn), NAMED(joined), NAMED(joined_rows), NAMED(halves),
-    NAMED(attention), NAMED(head_norm), NAMED(head_norms), NAMED(swiglu), NAMED(gru),
+    NAMED(attention), NAMED(head_norm), NAMED(head_norms), NAMED(swiglu), NAMED(gru), NAMED(rnn),
     NAMED(lstm_from), NAMED(tied)};
 
 /* A kind of layer between linear ones; model->seed: its number. */

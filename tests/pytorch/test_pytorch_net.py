@@ -1102,6 +1102,11 @@ MODELS = {
        for take in (LastStates.at_once, LastStates.by_all_axes, LastStates.by_layer)},
     **{f"steps, {kind.__name__}": (functools.partial(Steps, kind), images) for kind in (nn.LSTMCell, nn.GRUCell)},
     **{f"from states, {kind.__name__}": (functools.partial(FromStates, kind), images) for kind in (nn.LSTM, nn.GRU)},
+    "recurrent, RNN": (functools.partial(Recurrent, nn.RNN), images),
+    "recurrent, RNN of ReLU": (functools.partial(Recurrent, functools.partial(nn.RNN, nonlinearity="relu")), images),
+    "from states, RNN": (functools.partial(FromStates, nn.RNN), images),
+    **{f"steps, RNNCell, {of}": (functools.partial(Steps, functools.partial(nn.RNNCell, nonlinearity=of)), images)
+       for of in ("tanh", "relu")},
 }
 
 

@@ -1,6 +1,7 @@
-/* LSTM and GRU: states and gradients against double precision, with time in both directions, with
- * and without states before the first step, from states that are restored, too, which differ from
- * those of the forward pass; slopes; states of a sequence do not reach others; what is refused. */
+/* LSTM, GRU and plain cells: states and gradients against double precision, with time in both
+ * directions, with and without states before the first step, from states that are restored, too,
+ * which differ from those of the forward pass; slopes; states of a sequence do not reach others;
+ * what is refused. */
 #include "clprune/recurrent.h"
 
 #include "support/test_layer.h"
@@ -13,16 +14,20 @@ typedef struct shape {
 
 #define LSTM CLPRUNE_CELL_LSTM
 #define GRU  CLPRUNE_CELL_GRU
+#define TANH CLPRUNE_CELL_TANH
+#define RELU CLPRUNE_CELL_RELU
 static const shape shapes[] = {{LSTM, 1, 1, 1, 0}, {GRU, 1, 1, 1, 0}, {LSTM, 3, 4, 5, 1},
     {GRU, 3, 4, 5, 1}, {LSTM, 2, 7, 16, 0, true}, {GRU, 2, 7, 16, 0, true}, {LSTM, 5, 9, 37, 3},
     {GRU, 5, 9, 37, 3}, {LSTM, 1, 12, 20, 2, true}, {GRU, 1, 12, 20, 2, true}, {LSTM, 40, 2, 8, 0},
     {GRU, 40, 2, 8, 0}, {LSTM, 4, 1, 6, 0, true}, {GRU, 4, 1, 6, 0, true}, {LSTM, 2, 3, 260, 0},
     {GRU, 2, 3, 260, 0}, {LSTM, 0, 3, 8, 0}, {GRU, 0, 3, 8, 0}, {LSTM, 2, 3, 0, 0},
-    {GRU, 2, 3, 0, 0}};
+    {GRU, 2, 3, 0, 0}, {TANH, 1, 1, 1, 0}, {TANH, 3, 4, 5, 1, true}, {TANH, 5, 9, 37, 3},
+    {TANH, 2, 3, 260, 0}, {RELU, 3, 4, 5, 1}, {RELU, 5, 9, 37, 3, true}, {RELU, 0, 3, 8, 0}};
+static const char *const names[] = {"LSTM", "GRU", "tanh", "ReLU"};
 
 static size_t gates_of(const shape *s)
 {
-    return (s->cell == LSTM ? 4 : 3) * s->hidden;
+    return (s->cell == LSTM ? 4 : s->cell == GRU ? 3 : 1) * s->hidden;
 }
 static size_t states_of(const shape *s)
 {
@@ -57,7 +62,10 @@ static gates gates_at(const shape *s, const layer_data *d, size_t row, const dou
         for (size_t j = 0; past != NULL && j < s->hidden; j++)
             a += d[1].in[of * s->hidden + j] * past[j];
         const double z = d[0].in[row * all + of];
-        if (k == 2) {
+        if (s->cell == RELU) {
+            found.g[k] = fmax(z + a, 0);
+            found.slope[k] = z + a > 0;
+        } else if (k == 2 || s->cell == TANH) {
             found.an = a;
             found.g[k] = tanh(z + (s->cell == GRU ? found.g[0] : 1) * a);
             found.slope[k] = 1 - found.g[k] * found.g[k];
@@ -109,7 +117,9 @@ static void ref_forward(const layer_data *d)
                     to[hidden + c] =
                         x.g[1] * (past != NULL ? past[hidden + c] : 0) + x.g[0] * x.g[2];
                     to[c] = x.g[3] * tanh(to[hidden + c]);
-                } else
+                } else if (s->cell != GRU)
+                    to[c] = x.g[0];
+                else
                     to[c] = (1 - x.g[1]) * x.g[2] + x.g[1] * (past != NULL ? past[c] : 0);
             }
         }
@@ -140,6 +150,8 @@ static void ref_backward(const layer_data *d)
                     for (size_t k = 0; k < 4; k++)
                         da[k * hidden + c] = dz[k * hidden] = of[k] * x.slope[k];
                     dc[c] = of_c * x.g[1];
+                } else if (s->cell != GRU) {
+                    da[c] = dz[0] = of_h * x.slope[0];
                 } else {
                     const double of_n = of_h * (1 - x.g[1]) * x.slope[2];
                     const double of_u = of_h * ((past != NULL ? past[c] : 0) - x.g[2]);
@@ -202,15 +214,16 @@ static const layer_case backward = {"backward",
 
 static void slopes(NO_ROW)
 {
-    for (size_t i = 2; i < 6; i++)
+    static const size_t some[] = {2, 3, 4, 5, 21};
+    for (size_t i = 0; i < COUNT_OF(some); i++)
         layer_slopes_of(
-            &forward, &backward, &shapes[i], (layer_steps){1e-4, 1e-6, 1e-2, 1e-3, 1e-5});
+            &forward, &backward, &shapes[some[i]], (layer_steps){1e-4, 1e-6, 1e-2, 1e-3, 1e-5});
 }
 
 /* NaN and infinities stay in their sequence; closed gates keep a state. */
 static void sequences(NO_ROW)
 {
-    for (size_t cell = 0; cell < 2; cell++) {
+    for (size_t cell = 0; cell < COUNT_OF(names); cell++) {
         const shape s = {(clprune_cell)cell, 3, 4, 2, 0, cell == 1};
         const clprune_recurrent_desc desc = desc_of(&s);
         const size_t all = gates_of(&s), cols = states_of(&s);
@@ -241,8 +254,8 @@ static void refused(NO_ROW)
     desc.steps = 0;
     FAILS(CLPRUNE_INVALID_SIZE, "expected a multiple of 0 steps, at least 1");
     desc.steps = 3;
-    desc.cell = (clprune_cell)2;
-    FAILS(CLPRUNE_INVALID_ARGUMENT, "cell is 2, expected a clprune_cell");
+    desc.cell = (clprune_cell)4;
+    FAILS(CLPRUNE_INVALID_ARGUMENT, "cell is 4, expected a clprune_cell");
     desc.cell = GRU;
     FAILS(CLPRUNE_INVALID_SIZE, "z is 6 x 8, expected 6 x 6");
     desc.reserved[1] = 1;
@@ -259,9 +272,8 @@ int main(void)
         const shape *s = &shapes[i];
         const layer_case *const both[] = {&forward, &backward};
         for (size_t k = 0; k < 2; k++)
-            layer_add_one(&list, both[k], s, "%s, %zu x %zu x %zu%s",
-                s->cell == LSTM ? "LSTM" : "GRU", s->batch, s->steps, s->hidden,
-                s->reverse ? ", reverse" : "");
+            layer_add_one(&list, both[k], s, "%s, %zu x %zu x %zu%s", names[s->cell], s->batch,
+                s->steps, s->hidden, s->reverse ? ", reverse" : "");
     }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, sequences, NULL, "sequences");

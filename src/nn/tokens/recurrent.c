@@ -8,6 +8,7 @@
 #include "clprune/activation.h"
 #include "core/checked.h"
 #include "nn/layers/sums.h"
+#include "nn/tokens/recurrent_private.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
@@ -18,17 +19,32 @@ static const clprune__kernel_def lstm_forward_kernel = {"tokens/recurrent.cl", "
 static const clprune__kernel_def lstm_backward_kernel = {"tokens/recurrent.cl", "lstm_backward"};
 static const clprune__kernel_def gru_forward_kernel = {"tokens/recurrent.cl", "gru_forward"};
 static const clprune__kernel_def gru_backward_kernel = {"tokens/recurrent.cl", "gru_backward"};
+static const clprune__kernel_def plain_forward_kernel = {"tokens/recurrent.cl", "plain_forward"};
+static const clprune__kernel_def plain_backward_kernel = {"tokens/recurrent.cl", "plain_backward"};
 
 /* What cells differ in. */
 typedef struct cell {
     size_t gates, states;
+    clprune_activation activation;
     const clprune__kernel_def *forward, *backward;
 } cell;
 
+#define KERNELS(name) &name##_forward_kernel, &name##_backward_kernel
 static const cell cells[] = {
-    [CLPRUNE_CELL_LSTM] = {4, 2, &lstm_forward_kernel, &lstm_backward_kernel},
-    [CLPRUNE_CELL_GRU] = {3, 1, &gru_forward_kernel, &gru_backward_kernel},
+    [CLPRUNE_CELL_LSTM] = {4, 2, CLPRUNE_ACTIVATION_SIGMOID, KERNELS(lstm)},
+    [CLPRUNE_CELL_GRU] = {3, 1, CLPRUNE_ACTIVATION_SIGMOID, KERNELS(gru)},
+    [CLPRUNE_CELL_TANH] = {1, 1, CLPRUNE_ACTIVATION_TANH, KERNELS(plain)},
+    [CLPRUNE_CELL_RELU] = {1, 1, CLPRUNE_ACTIVATION_RELU, KERNELS(plain)},
 };
+
+bool clprune__cell_sizes(clprune_cell which, size_t *gates, size_t *states)
+{
+    const bool known = (size_t)which < sizeof cells / sizeof *cells;
+    const cell *of = &cells[known ? which : CLPRUNE_CELL_LSTM];
+    *gates = of->gates;
+    *states = of->states;
+    return known;
+}
 
 /* The cell, and the columns of its gates and of y. */
 static clprune_status take_cell(clprune_context *context, const clprune_recurrent_desc *desc,
@@ -36,14 +52,14 @@ static clprune_status take_cell(clprune_context *context, const clprune_recurren
 {
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
-    REQUIRE(desc->cell == CLPRUNE_CELL_LSTM || desc->cell == CLPRUNE_CELL_GRU,
-        CLPRUNE_INVALID_ARGUMENT, "cell is %d, expected a clprune_cell", (int)desc->cell);
+    REQUIRE(clprune__cell_sizes(desc->cell, gates, states), CLPRUNE_INVALID_ARGUMENT,
+        "cell is %d, expected a clprune_cell", (int)desc->cell);
     REQUIRE(desc->steps > 0 && rows % desc->steps == 0, CLPRUNE_INVALID_SIZE,
         "z has %zu rows, expected a multiple of %zu steps, at least 1", rows, desc->steps);
     *found = &cells[desc->cell];
     REQUIRE(clprune__mul(hidden, (*found)->gates, gates), CLPRUNE_SIZE_OVERFLOW,
         "%zu gates of %zu columns overflow size_t", (*found)->gates, hidden);
-    *states = hidden * (*found)->states;
+    *states *= hidden;
     return CLPRUNE_SUCCESS;
 }
 
@@ -80,11 +96,11 @@ static clprune_mat rows_before(const clprune_recurrent_desc *desc, clprune_mat m
 }
 
 static clprune__rowwise plan_step(
-    const clprune_context *context, size_t batch, size_t hidden, bool bias)
+    const clprune_context *context, const cell *of, size_t batch, size_t hidden, bool bias)
 {
     clprune__rowwise plan = clprune__rowwise_plan(context, batch, hidden);
     clprune__define(&plan.defines, "BIAS", bias);
-    clprune__define(&plan.defines, "ACTIVATION", CLPRUNE_ACTIVATION_SIGMOID);
+    clprune__define(&plan.defines, "ACTIVATION", of->activation);
     return plan;
 }
 
@@ -107,7 +123,7 @@ clprune_status clprune_recurrent_forward(clprune_context *context,
         return clprune__empty_event(context, event);
     SCRATCH_SCOPE(context);
     const bool bias = !clprune__is_absent(b);
-    const clprune__rowwise plan = plan_step(context, batch, hidden, bias);
+    const clprune__rowwise plan = plan_step(context, of, batch, hidden, bias);
     clprune_mat a;
     TRY(clprune__scratch_mat(context, batch, gates, &a));
     for (size_t i = 0; i < desc->steps; ++i) {
@@ -160,13 +176,14 @@ clprune_status clprune_recurrent_backward(clprune_context *context,
     const bool has_states0 = !clprune__is_absent(states0), wants0 = !clprune__is_absent(dstates0);
     const bool has_dw = !clprune__is_absent(dw);
     const bool bias = !clprune__is_absent(b), gru = desc->cell == CLPRUNE_CELL_GRU;
+    const bool lstm = desc->cell == CLPRUNE_CELL_LSTM;
     const clprune_mat h = columns(y, 0, hidden);
-    const clprune__rowwise plan = plan_step(context, batch, hidden, bias);
+    const clprune__rowwise plan = plan_step(context, of, batch, hidden, bias);
     clprune_mat dh = columns(dstates0, 0, hidden);
-    clprune_mat more = columns(dstates0, hidden, hidden); /* dc, or of a GRU dn of all rows */
     if (!wants0)
         TRY(clprune__scratch_mat(context, batch, hidden, &dh));
-    if (!wants0 || gru)
+    clprune_mat more = lstm ? columns(dstates0, hidden, hidden) : dh; /* dc */
+    if (gru || (lstm && !wants0))                                     /* of a GRU dn of all rows */
         TRY(clprune__scratch_mat(context, gru ? rows : batch, hidden, &more));
     TRY(multiply_states(context, desc, h, w, dz));
     for (size_t i = steps; i-- > 0;) {

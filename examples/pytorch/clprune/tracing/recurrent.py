@@ -1,4 +1,4 @@
-"""nn.LSTM and nn.GRU, and single steps of them: for each layer and direction a linear layer of the inputs and one over time."""
+"""nn.LSTM, nn.GRU and nn.RNN, and single steps of them: for each layer and direction a linear layer of the inputs and one over time."""
 
 from __future__ import annotations
 
@@ -51,8 +51,11 @@ def _states_at(t: Any, y: int, rows: torch.Tensor, hidden: int, lstm: bool, elem
     return [t.of_places(y, places + k * hidden, elements) for k in range(1 + lstm)]
 
 
-def _layers(t: Any, m: nn.Module, x: int, first: Tuple[int, ...], which: str, how: Recurrent) -> int:
+def _layers(t: Any, m: nn.Module, x: int, first: Tuple[int, ...], which: str, steps: int, reverse: bool) -> int:
     """The layer over time of layer and direction `which`, from a layer of inputs."""
+    cells = {nn.LSTM: 0, nn.LSTMCell: 0, nn.GRU: 1, nn.GRUCell: 1}
+    how = Recurrent(cells[type(m)] if type(m) in cells else 2 + (m.nonlinearity == "relu"), steps, reverse)
+
     def add(function: str, layers: Tuple[int, ...], of: str, *more: Any) -> int:
         name = t._name(f"{t.node.target}.{of}")
         t.program.layers.append(Layer(function, name, layers, more))
@@ -67,7 +70,7 @@ def _layers(t: Any, m: nn.Module, x: int, first: Tuple[int, ...], which: str, ho
 
 
 def cell(t: Any, m: nn.RNNCellBase, x: Any, state: Any = None) -> Any:
-    """nn.LSTMCell and nn.GRUCell: one step."""
+    """nn.LSTMCell, nn.GRUCell and nn.RNNCell: one step."""
     lstm = isinstance(m, nn.LSTMCell)
     samples, hidden = (t.result[0] if lstm else t.result).shape
     windows = samples // t.batch
@@ -75,13 +78,13 @@ def cell(t: Any, m: nn.RNNCellBase, x: Any, state: Any = None) -> Any:
         raise NotSupported("a recurrent cell of rows that are not of one sample each")
     first = _before(t, state, (t.batch, windows, hidden), lstm)
     x = t.placed(t._changed(x, lambda v: v.reshape(t.batch, windows, v.shape[-1])), 2)
-    y = _layers(t, m, x.layer, first, "", Recurrent(0 if lstm else 1, 1, False))
+    y = _layers(t, m, x.layer, first, "", 1, False)
     found = _states_at(t, y, torch.arange(samples), hidden, lstm, windows * hidden * (1 + lstm))
     return tuple(found) if lstm else found[0]
 
 
 def recurrent(t: Any, m: nn.RNNBase, x: Any, state: Any = None) -> tuple:
-    """nn.LSTM and nn.GRU."""
+    """nn.LSTM, nn.GRU and nn.RNN."""
     lstm = isinstance(m, nn.LSTM)
     for wrong, what in ((getattr(m, "proj_size", 0), "a projection (proj_size)"),
                         (len(t.result[0].shape) != 3, "samples alone, without a batch")):
@@ -109,7 +112,7 @@ def recurrent(t: Any, m: nn.RNNBase, x: Any, state: Any = None) -> tuple:
         found: List[int] = []
         for reverse in range(2 if m.bidirectional else 1):
             first = _before(t, state, shape, lstm, len(last))
-            y = _layers(t, m, layer, first, f"_l{number}" + "_reverse" * reverse, Recurrent(0 if lstm else 1, steps, bool(reverse)))
+            y = _layers(t, m, layer, first, f"_l{number}" + "_reverse" * reverse, steps, bool(reverse))
             ends = torch.arange(samples) * steps + (0 if reverse else steps - 1)  # rows of the last states
             last.append(_states_at(t, y, ends, hidden, lstm, rows * hidden * (1 + lstm)))
             found.append(t._push("slice", (y,), Axis.FEATURES, 0, hidden) if lstm else y)

@@ -1,11 +1,12 @@
-/* LSTM and GRU over a sample's rows, or sequences of them, behind a linear layer of the inputs;
- * from states that are a value, too. */
+/* LSTM, GRU and plain cells over a sample's rows, or sequences of them, behind a linear layer of
+ * the inputs; from states that are a value, too. */
 #include "clprune/recurrent.h"
 
 #include "core/checked.h"
 #include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
+#include "nn/tokens/recurrent_private.h"
 #include "runtime/context/check.h"
 #include "runtime/memory/scratch.h"
 
@@ -87,10 +88,11 @@ static clprune_net_value add(clprune_net *net, const char *name, clprune_net_val
         return (clprune_net_value){0};
     clprune__net_shape shape = in->shape;
     clprune_recurrent_desc set = desc != NULL ? *desc : (clprune_recurrent_desc){0};
-    const bool lstm = set.cell == CLPRUNE_CELL_LSTM;
-    const size_t cols = shape.cols, gates = lstm ? 4 : 3, hidden = cols / gates;
+    size_t gates, states;
+    const bool known = clprune__cell_sizes(set.cell, &gates, &states);
+    const size_t cols = shape.cols, hidden = cols / gates;
     set.steps = set.steps > 0 ? set.steps : shape.rows;
-    if ((!lstm && set.cell != CLPRUNE_CELL_GRU) || set.reserved[0] != 0 || set.reserved[1] != 0)
+    if (!known || set.reserved[0] != 0 || set.reserved[1] != 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "layer %s: its cell is %d, expected a clprune_cell, or a reserved field is not 0; "
             "zero-initialise clprune_recurrent_desc",
@@ -100,7 +102,7 @@ static clprune_net_value add(clprune_net *net, const char *name, clprune_net_val
             "layer %s: %zu columns are not %zu gates of a state, or %zu steps do not divide the "
             "%zu rows of a sample",
             name, cols, gates, set.steps, shape.rows);
-    shape.cols = lstm ? 2 * hidden : hidden;
+    shape.cols = states * hidden;
     if (from && (before->shape.rows != shape.rows / set.steps || before->shape.cols != shape.cols))
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: its first states are %zu x %zu, expected %zu x %zu", name,
