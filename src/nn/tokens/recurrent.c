@@ -182,8 +182,9 @@ clprune_status clprune_recurrent_backward(clprune_context *context,
     clprune_mat dh = columns(dstates0, 0, hidden);
     if (!wants0)
         TRY(clprune__scratch_mat(context, batch, hidden, &dh));
-    clprune_mat more = lstm ? columns(dstates0, hidden, hidden) : dh; /* dc */
-    if (gru || (lstm && !wants0))                                     /* of a GRU dn of all rows */
+    /* dc, or of a GRU dn of all rows */
+    clprune_mat more = lstm ? columns(dstates0, hidden, hidden) : dh;
+    if (gru || (lstm && !wants0))
         TRY(clprune__scratch_mat(context, gru ? rows : batch, hidden, &more));
     TRY(multiply_states(context, desc, h, w, dz));
     for (size_t i = steps; i-- > 0;) {
