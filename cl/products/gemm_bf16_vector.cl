@@ -16,8 +16,7 @@
  * Local memory: (PANELS * PANEL + MC) * KC * 2 bytes. MR * V accumulators. MR divides MC, 32 divides KC; with
  * TRANSPOSE_A 16 divides MC. */
 #include "prelude/score.clh"
-#include "prelude/quantise.clh"
-#include "prelude/pairs.clh"
+#include "prelude/code_pairs.clh"
 #include "prelude/product_tile.clh"
 #ifndef AMX
 #define AMX 0
@@ -71,6 +70,16 @@ static inline uint16 b_words(const b_rows b, const ulong r, const ulong c, const
 #endif
 }
 
+/* The pairs of rows r and r + 1 from column c on: the first `low` and `high` of 16 elements, and zeros. */
+static inline uint16 b_pairs(const b_rows b, const ulong r, const ulong c, const uint low, const uint high)
+{
+#if CODE_PAIRS
+    if (low >= 16 && high >= 16)
+        return pairs_of_codes(b, r, c);
+#endif
+    return round_pairs(b_part(b, r, c, low), b_part(b, r + 1, c, high));
+}
+
 #ifndef A_BF16
 #define A_BF16 0
 #endif
@@ -96,13 +105,20 @@ typedef struct lines_ahead {
 static inline lines_ahead panel_ahead(const b_rows b, const ulong row, const ulong column,
     const uint depth, const uint tile, const uint tiles, const lines_ahead none)
 {
-#ifdef BITS
+#if defined(BITS) && BITS != 16
     return none;
 #else
+#ifdef BITS
+    global const uint *all = b.codes;
+    enum { EACH = 2 }; /* elements of a word */
+#else
+    global const float *all = b.first;
+    enum { EACH = 1 };
+#endif
     const uint share = ((TRANSPOSE_B ? PANEL : depth) + tiles - 1) / tiles;
     const ulong first = (TRANSPOSE_B ? column : row) + tile * share;
-    global const float *from = b.first + first * b.ld + (TRANSPOSE_B ? row : column);
-    return (lines_ahead){from, from + (TRANSPOSE_B ? b.ld : 16), TRANSPOSE_B ? 16 : b.ld};
+    global const float *from = (global const float *)(all + first * b.ld + (TRANSPOSE_B ? row : column) / EACH);
+    return (lines_ahead){from, from + (TRANSPOSE_B ? b.ld : 16), TRANSPOSE_B ? 16 / EACH : b.ld};
 #endif
 }
 
@@ -123,9 +139,24 @@ static inline void pack_b(local uint *panel, const b_rows b, const ulong row, co
     const uint depth, const uint width)
 {
 #if TRANSPOSE_B
+#if CODE_PAIRS == 2
+    group_values values[PANEL];
+#endif
     for (uint k = 0; k < depth; k += 32)
         for (uint j = 0; j < PANEL; j += 16) {
             float16 pairs[16];
+#if CODE_PAIRS == 2
+            if (j + 16 <= width && k + 32 <= depth) {
+                const quantised rows = quantised_rows(b, column + j);
+                UNROLLED(i, 16) {
+                    if (k == 0 || BEGINS_GROUP(row + k)) {
+                        const uint group = GROUP_WORD(rows.groups + i * b.groups_ld, row + k);
+                        values[j + i] = values_of_groups(group, group);
+                    }
+                    pairs[i] = as_float16(words_of_codes(rows.codes + i * b.ld, row + k, values[j + i]));
+                }
+            } else
+#endif
             UNROLLED(i, 16)
                 pairs[i] = as_float16(
                     b_words(b, column + j + i, row + k, j + i < width ? depth - k : 0));
@@ -136,9 +167,8 @@ static inline void pack_b(local uint *panel, const b_rows b, const ulong row, co
     for (uint k = 0; k < PAIRS_END(depth); k += 2)
         for (uint j = 0; j < end; j += 16) {
             const uint inside = k < depth ? left_of(width, j) : 0;
-            const float16 low = b_part(b, row + k, column + j, inside);
-            const float16 high = b_part(b, row + k + 1, column + j, k + 1 < depth ? inside : 0);
-            *(local uint16 *)(panel + j / PANEL * (KC / 2 * PANEL) + k / 2 * PANEL + j % PANEL) = round_pairs(low, high);
+            *(local uint16 *)(panel + j / PANEL * (KC / 2 * PANEL) + k / 2 * PANEL + j % PANEL) =
+                b_pairs(b, row + k, column + j, inside, k + 1 < depth ? inside : 0);
         }
 #endif
 }

@@ -40,7 +40,7 @@ mutant() {
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pooled_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl | net_resample.c) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=pairs" ;;
     *bf16_tile*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=mixed,units=1" ;;
-    bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=pairs" ;;
+    bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh | code_pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=pairs" ;;
     gemm_tile_mma.clh | mma_read.clh | attention_*mma.*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=reversed" ;;
     gemm_tiled.c) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=tf32 CLPRUNE_DEBUG=mma=emulated" ;; # sums in parts
     pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=converted" ;;
@@ -475,7 +475,14 @@ mutant test_bspmm panel.clh 'i < count ? from[i] : 0.0f' 'from[i]'
 mutant test_gemm gemm_bf16_vector.cl 'k + 1 < depth ? inside : 0' 'inside'
 mutant test_gemm gemm_bf16_vector.cl 'k + 1 < depth ? rows - r : 0' 'rows - r'
 mutant test_gemm gemm_bf16_vector.cl '(deep + 1) / 2' 'deep / 2'
-mutant test_gemm gemm_bf16_vector.cl 'round_pairs(low, high)' 'round_pairs(high, low)'
+mutant test_gemm gemm_bf16_vector.cl 'round_pairs(b_part(b, r, c, low), b_part(b, r + 1, c, high))' 'round_pairs(b_part(b, r + 1, c, high), b_part(b, r, c, low))'
+mutant test_mat_values gemm_bf16_vector.cl 'k == 0 || BEGINS_GROUP(row + k)' 'k == 0'
+mutant test_mat_values gemm_bf16_vector.cl 'k + 32 <= depth' 'true'
+mutant test_mat_values code_pairs.clh 'bytes << 12' 'bytes << 11'
+mutant test_mat_values code_pairs.clh '| 1u << 20' ''
+mutant test_mat_values code_pairs.clh 'WORDS(c + 16)' 'WORDS(c)'
+mutant test_mat_values code_pairs.clh 'GROUP_WORD(groups + x.groups_ld, c)' 'group'
+mutant test_mat_values code_pairs.clh '(codes + x.ld)) << 16' '(codes)) << 16'
 mutant test_gemm gemm_bf16_vector.cl 'first16(a + k + 16, left_of(depth, k + 16))' 'first16(a + k + 16, 16)'
 mutant test_gemm amx.clh 'at + 1 < depth ? count - c : 0' 'count - c'
 mutant test_mma amx.clh 'r % 16 * 16' 'r % 8 * 16'

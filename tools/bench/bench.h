@@ -84,7 +84,7 @@ typedef struct bench_job {
     const bench_op *op;
     bench_shape shape;
     size_t rows; /* batch * tokens */
-    bench_tensor x, w, b, y, t, dx, dy, dw, db;
+    bench_tensor x, w, b, y, t, dx, dy, dw, db, stored; /* stored: w, without a host copy */
     clprune_bsr xs; /* x pruned */
     clprune_linear *layer, *dense_layer;
     clprune_conv2d *conv;

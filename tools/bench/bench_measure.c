@@ -78,8 +78,8 @@ void bench_prune_x(bench_job *job)
 
 static void release(bench_job *job)
 {
-    bench_tensor *tensors[] = {
-        &job->x, &job->w, &job->b, &job->y, &job->t, &job->dx, &job->dy, &job->dw, &job->db};
+    bench_tensor *tensors[] = {&job->x, &job->w, &job->b, &job->y, &job->t, &job->dx, &job->dy,
+        &job->dw, &job->db, &job->stored};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         clprune_buffer_release(job->context, tensors[i]->mat.buffer);
         free(tensors[i]->host);

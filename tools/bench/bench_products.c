@@ -1,4 +1,4 @@
-/* bench_products.c: dense products and BSpMM.
+/* bench_products.c: dense products, also with weights as codes, and BSpMM.
  *
  * x: rows x in, dy: rows x out. Linear layer: w out x in. Token layer: w out x tokens, dy
  * (batch * out) x in. Each product takes 2 * rows * in * out operations when dense. */
@@ -48,6 +48,31 @@ static clprune_status gemm(bench_job *job)
     const product p = product_of(job);
     return clprune_gemm(
         job->context, p.transpose_a, p.transpose_b, 1.0f, 0.0f, p.a->mat, p.b->mat, p.c->mat, NULL);
+}
+
+/* w as frozen weights are stored: in the form that the operation's name ends with. */
+static void prepare_stored(bench_job *job)
+{
+    static const struct {
+        const char *name;
+        clprune_value_type type;
+    } forms[] = {{"bf16", CLPRUNE_VALUES_BF16}, {"8", CLPRUNE_VALUES_CODES8},
+        {"4", CLPRUNE_VALUES_CODES4}, {"nf4", CLPRUNE_VALUES_NF4}};
+    const char *name = strchr(job->op->name, '-') + 1;
+    size_t form = 0;
+    prepare_gemm(job);
+    while (strcmp(forms[form].name, name) != 0)
+        form++;
+    CHECK(job->context, clprune_mat_create_as(job->context, CLPRUNE_MEMORY_INPUT, "stored",
+                            forms[form].type, job->shape.out, job->shape.in, &job->stored.mat));
+    CHECK(job->context, clprune_mat_write(job->context, job->stored.mat, job->w.host));
+}
+
+static clprune_status gemm_stored(bench_job *job)
+{
+    const product p = product_of(job);
+    return clprune_gemm(job->context, p.transpose_a, p.transpose_b, 1.0f, 0.0f, p.a->mat,
+        job->stored.mat, p.c->mat, NULL);
 }
 
 void bench_peer_product(bench_job *job)
@@ -153,6 +178,12 @@ static clprune_status bspmm_nn(bench_job *job)
 
 enum { PRUNED_AXES = PRODUCT_AXES | BLOCK_AXES };
 
+#define STORED(name)                                                                               \
+    {name, "nt", PRODUCT_AXES, prepare_stored, gemm_stored, gemm, bench_peer_product, false},      \
+    {                                                                                              \
+        name, "nn", PRODUCT_AXES, prepare_stored, gemm_stored, gemm, bench_peer_product, false     \
+    }
+
 const bench_op bench_products[] = {
     {"gemm", "nt", PRODUCT_AXES, prepare_gemm, gemm, NULL, bench_peer_product, false},
     {"gemm", "nn", PRODUCT_AXES, prepare_gemm, gemm, NULL, bench_peer_product, false},
@@ -162,5 +193,9 @@ const bench_op bench_products[] = {
     {"bspmm", "tn", PRUNED_AXES, prepare_bspmm, bspmm_tn, gemm, bench_peer_product, false},
     {"bspmm", "nt", PRUNED_AXES, prepare_bspmm, bspmm_nt, dense_nt, bench_peer_nt, false},
     {"bspmm", "nn", PRUNED_AXES, prepare_bspmm_nn, bspmm_nn, gemm, bench_peer_product, false},
+    STORED("stored-bf16"),
+    STORED("stored-8"),
+    STORED("stored-4"),
+    STORED("stored-nf4"),
     {0},
 };
