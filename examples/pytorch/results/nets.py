@@ -2,7 +2,7 @@
 """Prints as CSV, for whole models of torchvision and timm, a training step of PyTorch and of
 clprune.Net: the loss of each of three steps, what is kept, and the time.
 
-    nets.py [--models resnet18 mixer_s16_224] [--batch-size 8] [--rounds 5] >nets.csv
+    nets.py [--models NAME...] [--batch-size 8] [--rounds 5] >nets.csv
 
 The sides take turns; the time is the median of `rounds` steps after the first three. bf16 is
 autocast for PyTorch, and products in bf16 for clprune.Net. PyTorch's ways are eager and compiled (torch.compile, which needs a
@@ -26,6 +26,8 @@ import torch.nn.functional as F
 import clprune
 
 SIDE = 224
+MODELS = ["resnet18", "mixer_s16_224", "swin_tiny_patch4_window7_224", "timm.efficientnet_b0",
+          "timm.mobilenetv3_large_100", "timm.convnext_tiny"]
 WAYS = ["eager", "channels_last", "compiled", "compiled channels_last"]
 KEEPS = [("dense", 4), ("exact", 4), ("compact", 4), ("least", 8), ("least", 4)]
 
@@ -69,7 +71,7 @@ class Autograd:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--models", nargs="+", default=["resnet18", "mixer_s16_224"])
+    parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--lr", type=float, default=1e-3)
