@@ -16,7 +16,7 @@
  * Local memory: (PANELS * PANEL + MC) * KC * 2 bytes. MR * V accumulators. MR divides MC, 32 divides KC; with
  * TRANSPOSE_A 16 divides MC. */
 #include "prelude/score.clh"
-#include "prelude/code_pairs.clh"
+#include "prelude/pairs.clh"
 #include "prelude/product_tile.clh"
 #ifndef AMX
 #define AMX 0
@@ -30,55 +30,7 @@
 #if MC % MR != 0 || KC % 32 != 0 || (TRANSPOSE_A && MC % 16 != 0)
 #error "MR must divide MC, 32 KC, and with TRANSPOSE_A 16 MC"
 #endif
-
-/* b as a parameter and as a value; B_PART(r, c, count) is the first `count` elements, at most 16, of row r from
- * column c on, and zeros. */
-#ifdef BITS
-#define GEMM_BF16          gemm_bf16_quantised
-#define B_IN               QUANTISED_IN(b)
-typedef quantised b_rows;
-static inline float16 b_part(const quantised b, const ulong r, const ulong c, const uint count)
-{
-    global const uint *codes = b.codes + r * b.ld, *groups = b.groups + r * b.groups_ld;
-    if (count >= 16)
-        return dequantise16(codes, groups, c);
-    float x[16];
-    for (uint i = 0; i < 16; i++)
-        x[i] = i < count ? dequantise_one(codes, groups, c + i) : 0.0f;
-    return vload16(0, x);
-}
-#else
-#define GEMM_BF16 gemm_bf16
-#define B_IN      MAT_IN_RESTRICT(b)
-typedef struct b_rows {
-    global const float *first;
-    ulong ld;
-} b_rows;
-static inline float16 b_part(const b_rows b, const ulong r, const ulong c, const uint count)
-{
-    return first16(b.first + r * b.ld + c, count);
-}
-#endif
-
-/* The first `count` elements, at most 32, of row r from column c on, and zeros, as bf16. */
-static inline uint16 b_words(const b_rows b, const ulong r, const ulong c, const uint count)
-{
-#if defined(BITS) && BITS == 16
-    return words16((global const ushort *)(b.codes + r * b.ld) + c, count);
-#else
-    return round32(b_part(b, r, c, min(count, 16u)), b_part(b, r, c + 16, left_of(count, 16)));
-#endif
-}
-
-/* The pairs of rows r and r + 1 from column c on: the first `low` and `high` of 16 elements, and zeros. */
-static inline uint16 b_pairs(const b_rows b, const ulong r, const ulong c, const uint low, const uint high)
-{
-#if CODE_PAIRS
-    if (low >= 16 && high >= 16)
-        return pairs_of_codes(b, r, c);
-#endif
-    return round_pairs(b_part(b, r, c, low), b_part(b, r + 1, c, high));
-}
+#include "products/gemm_bf16_panel.clh"
 
 #ifndef A_BF16
 #define A_BF16 0
@@ -91,87 +43,6 @@ typedef float a_element;
 #if A_BF16 && (TRANSPOSE_A || defined(NORM))
 #error "a of bf16 is neither transposed nor scored"
 #endif
-
-/* What is prefetched while a tile is multiplied: two lines every AHEAD_PAIRS pairs, each `step` floats after the
- * last. */
-enum { AHEAD_PAIRS = 8 };
-typedef struct lines_ahead {
-    global const float *first, *second;
-    ulong step;
-} lines_ahead;
-
-/* Of the next panel, op(b)[row ..][column ..], what tile `tile` of `tiles` fetches; of codes, which are few,
- * `none`. */
-static inline lines_ahead panel_ahead(const b_rows b, const ulong row, const ulong column,
-    const uint depth, const uint tile, const uint tiles, const lines_ahead none)
-{
-#if defined(BITS) && BITS != 16
-    return none;
-#else
-#ifdef BITS
-    global const uint *all = b.codes;
-    enum { EACH = 2 }; /* elements of a word */
-#else
-    global const float *all = b.first;
-    enum { EACH = 1 };
-#endif
-    const uint share = ((TRANSPOSE_B ? PANEL : depth) + tiles - 1) / tiles;
-    const ulong first = (TRANSPOSE_B ? column : row) + tile * share;
-    global const float *from = (global const float *)(all + first * b.ld + (TRANSPOSE_B ? row : column) / EACH);
-    return (lines_ahead){from, from + (TRANSPOSE_B ? b.ld : 16), TRANSPOSE_B ? 16 / EACH : b.ld};
-#endif
-}
-
-/* Where the pairs of `depth` elements end, with padding. */
-#if AMX
-#define PAIRS_END(depth) (((depth) + 31) / 32 * 32)
-#else
-#define PAIRS_END(depth) (depth)
-#endif
-
-/* Panels packed at once, one behind the other: several where a row of b goes on with the next one's elements. */
-#ifndef PANELS
-#define PANELS 1
-#endif
-
-/* panel[k][j] = the pair of op(b)[row + 2 k][column + j] and the next row; zeros from `width` on. */
-static inline void pack_b(local uint *panel, const b_rows b, const ulong row, const ulong column,
-    const uint depth, const uint width)
-{
-#if TRANSPOSE_B
-#if CODE_PAIRS == 2
-    group_values values[PANEL];
-#endif
-    for (uint k = 0; k < depth; k += 32)
-        for (uint j = 0; j < PANEL; j += 16) {
-            float16 pairs[16];
-#if CODE_PAIRS == 2
-            if (j + 16 <= width && k + 32 <= depth) {
-                const quantised rows = quantised_rows(b, column + j);
-                UNROLLED(i, 16) {
-                    if (k == 0 || BEGINS_GROUP(row + k)) {
-                        const uint group = GROUP_WORD(rows.groups + i * b.groups_ld, row + k);
-                        values[j + i] = values_of_groups(group, group);
-                    }
-                    pairs[i] = as_float16(words_of_codes(rows.codes + i * b.ld, row + k, values[j + i]));
-                }
-            } else
-#endif
-            UNROLLED(i, 16)
-                pairs[i] = as_float16(
-                    b_words(b, column + j + i, row + k, j + i < width ? depth - k : 0));
-            store_transposed16(pairs, (local float *)panel + k / 2 * PANEL + j, PANEL);
-        }
-#else
-    const uint end = (width + PANEL - 1) / PANEL * PANEL;
-    for (uint k = 0; k < PAIRS_END(depth); k += 2)
-        for (uint j = 0; j < end; j += 16) {
-            const uint inside = k < depth ? left_of(width, j) : 0;
-            *(local uint16 *)(panel + j / PANEL * (KC / 2 * PANEL) + k / 2 * PANEL + j % PANEL) =
-                b_pairs(b, row + k, column + j, inside, k + 1 < depth ? inside : 0);
-        }
-#endif
-}
 
 /* Pair k of row r of the packed op(a) is a_block[r * A_ROW + k * A_STEP]; with AMX tiles of 16 x 16 pairs lie one behind
  * the other, those of 16 rows together, and A_ROW is of whole tiles. A_PLACE(r, k): where 16 pairs of a row are. */
