@@ -15,6 +15,7 @@ typedef struct row {
 static const row rows[] = {
     {66, 192, CLPRUNE_VALUES_CODES4, 0, 33},
     {9, 77, CLPRUNE_VALUES_CODES8, 3, 5},
+    {66, 192, CLPRUNE_VALUES_CODES8, 0, 33},
     {40, 96, CLPRUNE_VALUES_BF16, 0, 33},
     {300, 1500, CLPRUNE_VALUES_CODES4, 1, 33},
     {66, 192, CLPRUNE_VALUES_NF4, 0, 33},
