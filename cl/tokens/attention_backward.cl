@@ -9,17 +9,22 @@
  *
  * With DROP, z[i][j] is 0 or kept_scale: dp is z * (dy . v), and dv has p * z in place of p. With CAP ds is also
  * multiplied by the slope of the cap.
- * The first goes along the keys once, with a running softmax: dq = scale * (sum p dp k - d * sum p k). A
+ * The first goes along the keys once, with a running softmax and a running d: where that changes, the sum of
+ * p (dp - d) k so far changes by a multiple of that of p k. A
  * query's d and log_mass are element [sample * heads + head][i] of their matrices. Sizes as in
  * attention_forward.cl; dq is shaped as q, dk and dv as k, 0 beyond a sample's length. The groups of the second take LOCAL * LANES keys of
- * the heads of k. Local memory: 2 * E * LANES * LOCAL floats. */
+ * the heads of k. Local memory: 2 * E * LANES * LOCAL floats;
+ * with BF16 half as much, and room for a tile. */
+#include "tokens/attention_rows.clh"
 #include "tokens/attention_cap.clh"
 #include "tokens/attention_drop.clh"
 
 KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
     MAT_OUT(d), MAT_OUT(log_mass))
 {
-    local vec own_q[E * QV * LOCAL], own_dy[E * QV * LOCAL];
+    OWN_LOCAL(own_q);
+    OWN_LOCAL(own_dy);
+    ROOM_LOCAL(room, TILE);
     TERMS vec s[TILE][QV], dp[TILE][QV];
     CAP_SLOPES(flat);
     GROUP_OF(blocks, heads);
@@ -30,14 +35,14 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
     const uint some = KEYS_OF(sample), end = KEYS_SEEN(first + LANES, some);
     ivec from[QV];
     start_lanes(from, STARTS_OF(sample), first, queries);
-    load_own(own_q, HEAD_ROWS(q, sample, head), first, queries, scale);
-    load_own(own_dy, SLOPE_ROWS(head), first, queries, 1.0f);
+    load_own(own_q, HEAD_ROWS(q, sample, head), first, queries);
+    load_own(own_dy, SLOPE_ROWS(head), first, queries);
     const dropout z =
         dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
     softmax p = softmax_start();
-    vec plain[E][QV], weighted[E][QV], factor[QV], slope[QV];
+    vec plain[E][QV], weighted[E][QV], factor[QV], slope[QV], mean[QV];
     UNROLLED(i, QV)
-        slope[i] = 0;
+        slope[i] = mean[i] = 0;
     FOR_STEPS(e, E, 1)
         UNROLLED(i, QV) {
             plain[e][i] = 0;
@@ -45,38 +50,43 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
         }
     for (uint key = FIRST_KEY(sample, first); key < end; key += TILE) {
         const uint count = min((uint)TILE, end - key);
-        dot_rows(s, own_q, keys, key, count);
+        dot_rows(s, own_q, rows_of(room, keys, key, count), scale, count);
         cap_scores(s, flat, cap, count);
         bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
         hide_before(s, from, key, count);
         softmax_add(&p, s, factor, past + first, key, count);
-        dot_rows(dp, own_dy, values, key, count);
+        dot_rows(dp, own_dy, rows_of(room, values, key, count), 1.0f, count);
         drop_keys(z, dp, first, key, count);
         UNROLLED(i, QV)
             slope[i] *= factor[i];
         FOR_TILE(j, count) {
-            UNROLLED(i, QV) {
-                dp[j][i] *= s[j][i];
-                slope[i] += dp[j][i];
-            }
+            UNROLLED(i, QV)
+                slope[i] = fma(s[j][i], dp[j][i], slope[i]);
+        }
+        UNROLLED(i, QV) {
+            const vec none = 0, to = p.mass[i] > none ? slope[i] / p.mass[i] : none, by = mean[i] - to;
+            mean[i] = to;
+            FOR_STEPS(e, E, 1)
+                weighted[e][i] = fma(by, plain[e][i], weighted[e][i]);
+        }
+        FOR_TILE(j, count) {
+            UNROLLED(i, QV)
+                dp[j][i] = s[j][i] * (dp[j][i] - mean[i]);
         }
         uncap(s, flat, count);
         uncap(dp, flat, count);
-        add_rows(plain, factor, s, keys, key, count);
-        add_rows(weighted, factor, dp, keys, key, count);
+        const other_rows pairs = pairs_of(room, keys, key, count);
+        add_rows(plain, factor, s, pairs, count);
+        add_rows(weighted, factor, dp, pairs, count);
     }
     softmax_end(&p, end);
     UNROLLED(i, QV) {
         factor[i] = scale / p.mass[i];
-        slope[i] /= p.mass[i];
         p.mass[i] = p.most[i] + log(p.mass[i]);
     }
-    FOR_STEPS(e, E, 1)
-        UNROLLED(i, QV)
-            weighted[e][i] = fma(-slope[i], plain[e][i], weighted[e][i]);
-    store_lanes(HEAD_AT(dq, sample * rows, head), dq_ld, first, queries, weighted, factor);
+    store_lanes(HEAD_AT(dq, sample * rows, head), dq_ld, first, queries, weighted, factor, (local float *)own_q);
     for (uint i = 0; i < LANES && first + i < queries; i++) {
-        AT(d, sample * heads + head, first + i) = ((float *)&slope[i / VW])[i % VW];
+        AT(d, sample * heads + head, first + i) = ((float *)&mean[i / VW])[i % VW];
         AT(log_mass, sample * heads + head, first + i) = ((float *)&p.mass[i / VW])[i % VW];
     }
 }
@@ -84,7 +94,9 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
 KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_IN(d),
     MAT_IN(log_mass), MAT_OUT(dk), MAT_OUT(dv))
 {
-    local vec own_k[E * QV * LOCAL], own_v[E * QV * LOCAL];
+    OWN_LOCAL(own_k);
+    OWN_LOCAL(own_v);
+    ROOM_LOCAL(room, TILE);
     TERMS vec p[TILE][QV], ds[TILE][QV];
     CAP_SLOPES(flat);
     GROUP_OF(blocks, heads / share);
@@ -92,8 +104,8 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
         return;
     /* Lanes beyond the length repeat its last key, and get sums of 0. */
     const uint some = KEYS_OF(sample), read = max(some, 1u), end = first < some ? queries : 0;
-    load_own(own_k, KEY_ROWS(k, sample, head), first, read, scale);
-    load_own(own_v, KEY_ROWS(v, sample, head), first, read, 1.0f);
+    load_own(own_k, KEY_ROWS(k, sample, head), first, read);
+    load_own(own_v, KEY_ROWS(v, sample, head), first, read);
     vec sum_k[E][QV], sum_v[E][QV], one[QV], factor[QV];
     UNROLLED(i, QV) {
         one[i] = 1;
@@ -114,7 +126,7 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             const uint count = min((uint)TILE, end - query);
             if (STARTS && FIRST_KEY(sample, query) >= first + LANES)
                 break;
-            dot_rows(p, own_k, q_rows, query, count);
+            dot_rows(p, own_k, rows_of(room, q_rows, query, count), scale, count);
             cap_scores(p, flat, cap, count);
             bias_queries(p, BIAS_ROWS(sample, h), first, key_rows, query, count);
             FOR_TILE(i, count) {
@@ -127,7 +139,7 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
                         p[i][c] = lane_rows(first, c) < (ivec)((int)FIRST_KEY(sample, query + i)) ? (vec)(0.0f) : p[i][c];
                 }
             }
-            dot_rows(ds, own_v, dy_rows, query, count);
+            dot_rows(ds, own_v, rows_of(room, dy_rows, query, count), 1.0f, count);
             drop_queries(z, ds, first, query, count);
             FOR_TILE(i, count) {
                 UNROLLED(c, QV)
@@ -135,8 +147,8 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             }
             uncap(ds, flat, count);
             drop_queries(z, p, first, query, count);
-            add_rows(sum_v, one, p, dy_rows, query, count);
-            add_rows(sum_k, one, ds, q_rows, query, count);
+            add_rows(sum_v, one, p, pairs_of(room, dy_rows, query, count), count);
+            add_rows(sum_k, one, ds, pairs_of(room, q_rows, query, count), count);
         }
     }
     const vec none = 0; /* not a factor of 0: a sum may be NaN */
@@ -146,6 +158,6 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             sum_k[e][i] = counts ? sum_k[e][i] : none;
             sum_v[e][i] = counts ? sum_v[e][i] : none;
         }
-    store_lanes(HEAD_AT(dv, sample * key_rows, head), dv_ld, first, key_rows, sum_v, one);
-    store_lanes(HEAD_AT(dk, sample * key_rows, head), dk_ld, first, key_rows, sum_k, factor);
+    store_lanes(HEAD_AT(dv, sample * key_rows, head), dv_ld, first, key_rows, sum_v, one, (local float *)own_v);
+    store_lanes(HEAD_AT(dk, sample * key_rows, head), dk_ld, first, key_rows, sum_k, factor, (local float *)own_k);
 }

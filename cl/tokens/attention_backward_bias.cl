@@ -5,7 +5,9 @@
  * with b = (first_sample + n) % biases. The samples of b are dealt out to the slices in turn. Each is gone through
  * twice, for the softmax and d, and for the terms, unless its keys are one tile. Group ((slice * biases + b) * heads
  * + head) * blocks + block takes LOCAL * LANES queries. partial: (slices * biases * heads * key_rows) x (blocks * LOCAL *
- * LANES); columns beyond the queries hold anything. Local memory: 2 * E * LANES * LOCAL floats. */
+ * LANES); columns beyond the queries hold anything. Local memory: 2 * E * LANES * LOCAL floats;
+ * with BF16 half as much, and room for a tile. */
+#include "tokens/attention_rows.clh"
 #include "tokens/attention_cap.clh"
 #include "tokens/attention_drop.clh"
 
@@ -28,7 +30,9 @@ static inline void softmax_again(const softmax *p, TERMS vec (*s)[QV], const uin
 KERNEL_OF(LOCAL) attention_backward_bias(ATTENTION_SIZES, const ulong batch, const ulong slices, MAT_IN(q), MAT_IN(k),
     MAT_IN(v), MAT_IN(dy), MAT_OUT(partial))
 {
-    local vec own_q[E * QV * LOCAL], own_dy[E * QV * LOCAL];
+    OWN_LOCAL(own_q);
+    OWN_LOCAL(own_dy);
+    ROOM_LOCAL(room, TILE);
     TERMS vec s[TILE][QV], dp[TILE][QV];
     const ulong block = get_group_id(0) % blocks, list = get_group_id(0) / blocks / heads;
     const uint head = (uint)(get_group_id(0) / blocks % heads);
@@ -50,16 +54,16 @@ KERNEL_OF(LOCAL) attention_backward_bias(ATTENTION_SIZES, const ulong batch, con
         vec factor[QV], slope[QV];
         UNROLLED(i, QV)
             slope[i] = 0;
-        load_own(own_q, HEAD_ROWS(q, sample, head), first, queries, scale);
-        load_own(own_dy, SLOPE_ROWS(head), first, queries, 1.0f);
+        load_own(own_q, HEAD_ROWS(q, sample, head), first, queries);
+        load_own(own_dy, SLOPE_ROWS(head), first, queries);
         for (uint turn = 0; turn < 2; turn++) {
             for (uint key = 0; key < end; key += TILE) {
                 const uint count = min((uint)TILE, end - key);
                 if (turn == 0 || end > TILE) {
-                    dot_rows(s, own_q, keys, key, count);
+                    dot_rows(s, own_q, rows_of(room, keys, key, count), scale, count);
                     cap_scores(s, 0, cap, count);
                     bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
-                    dot_rows(dp, own_dy, values, key, count);
+                    dot_rows(dp, own_dy, rows_of(room, values, key, count), 1.0f, count);
                     drop_keys(z, dp, first, key, count);
                 }
                 if (turn == 0) {

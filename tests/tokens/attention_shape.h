@@ -43,11 +43,17 @@ static inline clprune_attention_desc desc_of(const shape *s)
         .past = s->ref.past};
 }
 
-/* Whether the context under test has these heads on tensor cores, whose operands are rounded. */
+/* Whether the context under test rounds operands: in vector kernels all, */
+static inline bool is_paired(void)
+{
+    return gemm_ref_operand != NULL &&
+           clprune_context_kernels(test_context()) == CLPRUNE_KERNELS_VECTOR;
+}
+
+/* on tensor cores those of some heads. */
 static inline bool is_rounded(const shape *s)
 {
-    return gemm_ref_operand != NULL && s->ref.cols % 16 == 0 &&
-           clprune_context_kernels(test_context()) == CLPRUNE_KERNELS_TILED;
+    return is_paired() || (gemm_ref_operand != NULL && s->ref.cols % 16 == 0);
 }
 
 /* Rounded operands change as much more than fp32's as their rounding is coarser; the bounds are

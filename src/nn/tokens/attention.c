@@ -5,6 +5,7 @@
 
 #include "clprune/add.h"
 #include "core/checked.h"
+#include "ops/device/bf16.h"
 #include "ops/device/mma.h"
 #include "ops/device/ops_state.h"
 #include "runtime/context/check.h"
@@ -46,6 +47,7 @@ typedef struct plan {
     clprune_mat bias;
     size_t biases;
     bool mma;
+    bool paired; /* operands are of bf16, by pairs.clh */
     clprune__defines defines;
     double product; /* multiplications of a sample's scores */
 } plan;
@@ -151,16 +153,25 @@ static size_t power_in(size_t n)
     return power;
 }
 
+/* Floats of a row of a head in local memory, in fp32; where products are of bf16 rows have words of
+ * two elements. */
+static size_t row_floats(const clprune_context *context, size_t cols)
+{
+    const bool pairs = context->ops->pairs != CLPRUNE__PAIRS_NONE;
+    return pairs ? clprune__round_up(cols, 32) / 2 : clprune__round_up(cols, 16);
+}
+
 /* The keys that attention_backward_whole has room for: a power of two; 0 where scores of that many
- * do not fit local memory, and on GPUs. */
+ * do not fit local memory, and on GPUs. With bf16 keys and values are there, too. */
 static size_t whole_rows(const clprune_context *context, const clprune_attention_desc *desc)
 {
     enum { LANES = 32 };
     size_t room = 64;
     while (room < desc->keys)
         room *= 2;
-    const size_t floats =
-        LANES * (4 * clprune__round_up(desc->cols, 16) + (desc->cap > 0 ? 3 : 2) * room);
+    const size_t row = row_floats(context, desc->cols), scores = desc->cap > 0 ? 3 : 2,
+                 copies = context->ops->pairs != CLPRUNE__PAIRS_NONE ? 3 * room : 0;
+    const size_t floats = LANES * (4 * row + scores * room) + copies * row;
     const bool fits = floats <= context->facts.local_memory / sizeof(float) && room <= MOST_WHOLE;
     return context->kernels == CLPRUNE_KERNELS_VECTOR && fits ? room : 0;
 }
@@ -224,11 +235,16 @@ static double score_product(const clprune_attention_desc *desc)
 static plan make_plan(const clprune_context *context, const clprune_attention_desc *desc,
     size_t tiles, size_t rows, size_t whole, mma_shape mma)
 {
-    const size_t fit = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30) /
-                       (tiles * desc->cols * sizeof(float)); /* lanes */
+    const size_t floats = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30) / 4,
+                 fit = floats / (tiles * clprune__round_up(desc->cols, 16)); /* lanes */
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR && fit >= 16;
     const size_t width = vector ? 16 : 1,
-                 vectors = vector && desc->queries > 16 && fit >= 32 ? 2 : 1;
+                 vectors = vector && desc->queries > 16 && fit >= 32 ? 2 : 1,
+                 tile = mma.tile > 0 ? mma.tile
+                        : whole > 0  ? whole
+                        : vector     ? 64
+                                     : 8;
+    const size_t paired = (tiles * width * vectors + tile) * row_floats(context, desc->cols);
     size_t local = vector ? 1 : clprune__group_size(context, 64);
     while (local > 1 && local > fit)
         local /= 2;
@@ -242,6 +258,8 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
         .share = desc->heads / desc->kv_heads,
         .lanes = mma.tile > 0 ? local / 2 * mma.own : local * width * vectors,
         .mma = mma.tile > 0,
+        .paired = vector && context->ops->pairs != CLPRUNE__PAIRS_NONE &&
+                  (whole > 0 || paired <= floats),
         .local = local,
         .scale = 1.0f / sqrtf((float)desc->cols),
         .cap = desc->cap,
@@ -260,13 +278,15 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
     clprune__define(&p.defines, "QV", vectors);
     clprune__define(&p.defines, "E", desc->cols);
     clprune__define(&p.defines, "KT", vector ? 8 : 4);
-    clprune__define(&p.defines, "TILE", p.mma ? mma.tile : whole > 0 ? whole : vector ? 64 : 8);
+    clprune__define(&p.defines, "TILE", tile);
     clprune__define(&p.defines, "WHOLE", whole > 0);
     clprune__define(&p.defines, "ET", power_in(desc->cols));
     clprune__define(&p.defines, "DROP", desc->rate > 0);
     clprune__define(&p.defines, "STARTS", desc->starts.buffer != NULL);
     clprune__define(&p.defines, "BIAS", p.biases > 0);
     clprune__define(&p.defines, "CAP", desc->cap > 0);
+    if (p.paired)
+        clprune__bf16_define(context, &p.defines);
     if (p.mma) {
         clprune__define(&p.defines, "CAUSAL", desc->causal);
         clprune__define(&p.defines, "LENGTHS", desc->lengths.buffer != NULL);
@@ -314,7 +334,7 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
 /* `products` as large as that of the scores; what a kernel makes twice counts once. */
 static void multiplies(clprune__launch *launch, const plan *p, size_t batch, int products)
 {
-    clprune__launch_multiplies(launch, clprune__precision_on(launch->context, p->mma),
+    clprune__launch_multiplies(launch, clprune__precision_on(launch->context, p->mma || p->paired),
         (double)batch * products * p->product);
 }
 
