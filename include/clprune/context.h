@@ -83,12 +83,13 @@ typedef enum clprune_kernels {
 /* Precision of the operands of matrix products, convolutions among them. Everything else stays in
  * fp32: sums, results, parameters, gradients, statistics, optimizers.
  *
- * CPUs (vector kernels) take BF16 in every product: operands are rounded as they are copied to
- * panels, and multiplied by AMX or AVX512-BF16 if the device has them, else by fp32, which is slower
- * and gives the same values up to the order of terms. TF32 is fp32 there. GPUs (tiled kernels) take
- * TF32 and BF16 on tensor cores, in dense products, convolutions, clprune_bspmm_tn and
- * clprune_bspmm_nt, and attention with heads of a multiple of 16 columns, up to 64, with BF16 up to
- * 128. Weight gradients of convolutions from pruned images stay in fp32 there. */
+ * CPUs (vector kernels) take BF16 in every product, those of attention among them: operands are
+ * rounded as they are copied to panels, and multiplied by AMX or AVX512-BF16 if the device has
+ * them, else by fp32, which is slower and gives the same values up to the order of terms. TF32 is
+ * fp32 there. GPUs (tiled kernels) take TF32 and BF16 on tensor cores, in dense products,
+ * convolutions, clprune_bspmm_tn and clprune_bspmm_nt, and attention with heads of a multiple of 16
+ * columns, up to 64, with BF16 up to 128. Weight gradients of convolutions from pruned images stay
+ * in fp32 there. */
 typedef enum clprune_precision {
     CLPRUNE_PRECISION_DEFAULT = 0, /* an option only: $CLPRUNE_PRECISION, else FP32 */
     CLPRUNE_PRECISION_FP32 = 1,    /* no rounding */

@@ -40,7 +40,7 @@ mutant() {
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pooled_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl | net_resample.c) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=pairs" ;;
     *bf16_tile*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=mixed,units=1" ;;
-    bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh | code_pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=pairs" ;;
+    bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh | code_pairs.clh | attention_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=pairs" ;;
     gemm_tile_mma.clh | mma_read.clh | attention_*mma.*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=reversed" ;;
     gemm_tiled.c) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=tf32 CLPRUNE_DEBUG=mma=emulated" ;; # sums in parts
     pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=converted" ;;
@@ -413,6 +413,16 @@ mutant test_attention attention.clh 'min(min((uint)(last), queries) + past, some
 mutant test_attention attention_backward.cl 'KEYS_SEEN(first + LANES, some)' 'KEYS_SEEN(first + LANES, key_rows)'
 mutant test_attention attention_backward.cl 'first < some ? queries : 0' 'queries'
 mutant test_attention attention_backward_whole.cl 'KEYS_SEEN(first + LANES, some)' 'KEYS_SEEN(first + LANES, key_rows)'
+mutant test_attention attention_rows.clh 'row + x.ld, j + 1 < count ? E - e : 0' 'row + x.ld, E - e'
+mutant test_attention attention_rows.clh 'left_of(E, e + 16)))' '0))'
+mutant test_attention attention_rows.clh 'factor * sum[j][v]' 'sum[j][v]'
+mutant test_attention attention_rows.clh 'i < 16 && first + v * 16 + i < rows' 'i < 16'
+mutant test_attention attention_backward_whole.cl 'lane_terms(s, dp, count)' 'lane_terms(s, s, count)'
+mutant test_attention attention_backward_whole.cl 'key_rows - count' '0'
+mutant test_attention attention_backward_whole.cl 'j < keys && !begins' 'j < keys && false'
+mutant test_attention attention_backward.cl 'fma(by, plain[e][i], weighted[e][i])' 'weighted[e][i]'
+mutant test_attention attention_backward.cl 'p.mass[i] > none ? slope[i] / p.mass[i] : none' 'slope[i] / p.mass[i]'
+mutant test_attention attention_forward.cl 'kept_scale / p.mass[i]' '1.0f / p.mass[i]'
 mutant test_attention attention_drop.clh 'MIX_VEC(query + d.stream) ^ key' 'MIX_VEC(query + d.stream)'
 mutant test_affine affine_product.cl 'shift * sum' 'middle * sum'
 mutant test_bias bias.cl 'r % tokens' 'r / tokens'
@@ -511,8 +521,12 @@ mutant test_bspmm bspmm_index_words.cl 'block, r * BC, SCALE' 'block, 0, SCALE'
 mutant test_bspmm bspmm_tn_bf16_vector.cl '(count + 1) / 2' 'count / 2'
 mutant test_conv2d pair_rows.clh 'row[1] == SEG ? SEG : row[1] + shift' 'row[1] + shift'
 mutant test_conv2d conv_pairs.cl 'c + 1 < cols ? row[c + 1] : 0.0f' 'row[c + 1]'
-mutant test_conv2d conv_dw_bf16_vector.cl 'v + 1 < s.right ? inside : 0' 'inside'
-mutant test_conv2d conv_dw_bf16_vector.cl 'high < (int)a.image_width ? w.depth : 0' 'true ? w.depth : 0'
+mutant test_conv2d conv_dw_bf16_vector.cl 'u + s.apart < a.height ? inside : 0' 'inside'
+mutant test_conv2d conv_dw_bf16_vector.cl 'inside & 2u ? w.depth : 0' 'w.depth'
+mutant test_conv2d conv_dw_bf16_vector.cl 's.apart > 0 ? s.n : s.n + 2 * m + 1' 's.n + 2 * m + 1'
+mutant test_conv2d conv_dw_bf16_vector.cl '(height + 1) / 2 : 0' 'height / 2 : 0'
+mutant test_conv2d conv_dw_bf16_vector.cl 'min(mine.end, batch / 2) - n' 'mine.end - n'
+mutant test_conv2d conv_dw_bf16_vector.cl 'many > 0u ? stride : one' 'stride'
 mutant test_conv2d conv_weights_bf16.cl 'min(16u, pairs - c / 2)' 'min(16u, pairs - c / 2 - 1)'
 mutant test_embedding embedding.cl 'first < 0 || !is_legal' '!is_legal'
 mutant test_embedding embedding.cl 'token >= 0 && (ulong)token < vocabulary' '(ulong)token <= vocabulary'

@@ -468,9 +468,7 @@ int main(void)
     const char *kernels = getenv("CLPRUNE_TEST_KERNELS");
     const bool paired = rounded && kernels != NULL && strcmp(kernels, "vector") == 0;
     const shape *all = rounded ? of_bf16 : shapes;
-    const size_t count = paired    ? COUNT_OF(of_bf16)
-                         : rounded ? ON_TENSOR_CORES
-                                   : COUNT_OF(shapes);
+    const size_t count = paired ? COUNT_OF(of_bf16) : rounded ? ON_TENSOR_CORES : COUNT_OF(shapes);
     for (size_t i = 0; i < count; i++) {
         const attention_ref_shape *s = &all[i].ref;
         if (!rounded && test_small() && (s->rows > 40 || s->keys > 100))

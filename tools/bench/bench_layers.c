@@ -1,6 +1,7 @@
 /* bench_layers.c: the layers bound by memory, and the optimizers.
  *
- * `bytes` counts each operand once: the least traffic of a fused kernel. */
+ * `bytes` counts each operand once: the least traffic of a fused kernel. Attention is there, too.
+ */
 #include "bench.h"
 
 #include <CL/cl.h>
@@ -149,6 +150,42 @@ static clprune_status token_mean_backward(bench_job *job)
         job->context, job->shape.batch, job->shape.tokens, job->y.mat, job->x.mat, NULL);
 }
 
+/* Heads of 64 columns, where those divide the features. */
+static clprune_attention_desc heads_of(const bench_job *job)
+{
+    const size_t in = job->shape.in, cols = in % 64 == 0 ? 64 : in;
+    return (clprune_attention_desc){.rows = job->shape.tokens, .heads = in / cols, .cols = cols};
+}
+
+/* q = x; k = w; v = b, and their gradients. The products of the backward pass are five. */
+static void prepare_attention(bench_job *job)
+{
+    const size_t in = job->shape.in;
+    prepare_gelu(job);
+    bench_tensor_create(job, "k", job->rows, in, &job->w);
+    bench_tensor_create(job, "v", job->rows, in, &job->b);
+    if (!is_forward(job)) {
+        bench_tensor_create(job, "dk", job->rows, in, &job->dw);
+        bench_tensor_create(job, "dv", job->rows, in, &job->db);
+    }
+    job->flops = (is_forward(job) ? 4.0 : 10.0) * (double)(job->rows * job->shape.tokens * in);
+    job->bytes = (is_forward(job) ? 4.0 : 7.0) * floats(job->rows, in);
+}
+
+static clprune_status attention_forward(bench_job *job)
+{
+    const clprune_attention_desc desc = heads_of(job);
+    return clprune_attention_forward(job->context, &desc, job->shape.batch, job->x.mat, job->w.mat,
+        job->b.mat, job->y.mat, NULL);
+}
+
+static clprune_status attention_backward(bench_job *job)
+{
+    const clprune_attention_desc desc = heads_of(job);
+    return clprune_attention_backward(job->context, &desc, job->shape.batch, job->x.mat, job->w.mat,
+        job->b.mat, job->dy.mat, job->dx.mat, job->dw.mat, job->db.mat, NULL);
+}
+
 /* logits = x; log_p = y; loss = t; dlogits = dx */
 static void prepare_cross_entropy(bench_job *job)
 {
@@ -223,6 +260,7 @@ const bench_op bench_layers[] = {
     LAYER(layerscale, X_AXES),
     LAYER(patch_embed, ROWS_AXES | OUT),
     LAYER(token_mean, X_AXES),
+    LAYER(attention, X_AXES),
     LAYER(cross_entropy, BATCH | OUT),
     {0},
 };

@@ -258,8 +258,8 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
         .share = desc->heads / desc->kv_heads,
         .lanes = mma.tile > 0 ? local / 2 * mma.own : local * width * vectors,
         .mma = mma.tile > 0,
-        .paired = vector && context->ops->pairs != CLPRUNE__PAIRS_NONE &&
-                  (whole > 0 || paired <= floats),
+        .paired =
+            vector && context->ops->pairs != CLPRUNE__PAIRS_NONE && (whole > 0 || paired <= floats),
         .local = local,
         .scale = 1.0f / sqrtf((float)desc->cols),
         .cap = desc->cap,

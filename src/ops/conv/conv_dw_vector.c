@@ -25,7 +25,7 @@ static const clprune__kernel_def conv_dw_bf16_vector_quantised_kernel = {
 typedef struct dw_plan {
     clprune__bspmm_plan sums;
     size_t height, width; /* of a segment: rows and columns */
-    size_t images;        /* of a segment; above 1 only if they are whole */
+    size_t images;        /* of a segment; above 1 only if they are whole; or pairs of them */
 } dw_plan;
 
 /* Words of a strip of conv_dw_bf16_vector.cl: at most, and at least for each pair. */
@@ -35,11 +35,13 @@ static size_t strip_least(const clprune_context *context, const clprune__bspmm_p
     return context->ops->pairs != CLPRUNE__PAIRS_NONE ? clprune__round_up(sums->tile, 16) : 0;
 }
 
-/* rows x cols: result pixels of an image, pairs of them, or cells, whose rows are not divided. */
+/* rows x cols: result pixels of an image, or cells, whose rows are not divided. pairs: of two
+ * images. */
 static dw_plan plan_dw(
     const clprune_context *context, const clprune__conv *conv, size_t rows, size_t cols, bool pairs)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
+    const size_t batch = pairs ? clprune__ceil_div(conv->batch, 2) : conv->batch;
     /* A strip is packed again for each panel: with pairs the panels are the widest. */
     const size_t narrow = clprune__min(tuning->bspmm_tn.long_list_columns, pairs ? 4 : SIZE_MAX);
     clprune__bspmm_plan sums = {.inner = conv->kernel.height * conv->kernel.width * conv->in};
@@ -70,13 +72,13 @@ static dw_plan plan_dw(
         const size_t most = fits / cols;
         plan.height = clprune__ceil_div(rows, clprune__ceil_div(rows, most));
     } else {
-        plan.images = clprune__min(conv->batch, fits / (rows * cols));
+        plan.images = clprune__min(batch, fits / (rows * cols));
     }
     /* A group takes one panel, so that its results stay near. */
     sums.panel_run = 1;
     sums.splits = clprune__vector_splits(
-        tuning->bspmm_tn.groups, sums.panels, clprune__ceil_div(conv->batch, plan.images));
-    plan.images = clprune__min(plan.images, clprune__ceil_div(conv->batch, sums.splits));
+        tuning->bspmm_tn.groups, sums.panels, clprune__ceil_div(batch, plan.images));
+    plan.images = clprune__min(plan.images, clprune__ceil_div(batch, sums.splits));
     sums.direct = clprune__conv_direct(context, conv, &sums, conv->in);
     plan.sums = sums;
     return plan;
@@ -85,8 +87,14 @@ static dw_plan plan_dw(
 /* The window of taps and channels that a strip serves: all taps, those of a row of the kernel, or
  * one; of cells always one. */
 typedef struct strip_plan {
-    size_t words, tap_rows, tap_cols, row_step, depth;
+    size_t words, tap_rows, tap_cols, depth;
 } strip_plan;
+
+/* Rows, or columns, of a strip for `size` results: with one tap only those that it reads. */
+static size_t strip_extent(size_t size, size_t stride, size_t taps, size_t dilation)
+{
+    return taps > 1 ? (size - 1) * stride + (taps - 1) * dilation + 1 : size;
+}
 
 static strip_plan plan_strip(
     const clprune_context *context, const clprune__conv *conv, const dw_plan *plan, bool pooled)
@@ -100,23 +108,23 @@ static strip_plan plan_strip(
            clprune__panel_rows(context, made.words + others, 1) < made.words + others)
         made.words /= 2;
     made.words = clprune__max(made.words, sums->segment_most * least);
-    const strip_plan windows[] = {{0, conv->kernel.height, conv->kernel.width, 1, 0},
-        {0, 1, conv->kernel.width, conv->stride.height, 0}, {0, 1, 1, conv->stride.height, 0}};
+    const strip_plan windows[] = {{0, conv->kernel.height, conv->kernel.width, 0},
+        {0, 1, conv->kernel.width, 0}, {0, 1, 1, 0}};
     for (size_t i = 0; i < 3; i++) {
         const strip_plan *w = &windows[i];
-        size_t rows =
-            (plan->height - 1) * conv->stride.height + (w->tap_rows - 1) * conv->dilation.height;
-        rows = rows / w->row_step + 1;
+        const size_t rows = strip_extent(
+                         plan->height, conv->stride.height, w->tap_rows, conv->dilation.height),
+                     cols = strip_extent(
+                         plan->width, conv->stride.width, w->tap_cols, conv->dilation.width);
         const size_t pairs = pooled
                                  ? clprune__ceil_div(plan->images * plan->height * plan->width, 2)
-                                 : plan->images * plan->width * rows * w->tap_cols;
+                                 : plan->images * rows * cols;
         const size_t most = made.words / pairs;
         const size_t pitch = clprune__min(most / 16 * 16, clprune__round_up(conv->in, 16));
         if (pitch < least && i < 2)
             continue;
         made.tap_rows = w->tap_rows;
         made.tap_cols = w->tap_cols;
-        made.row_step = w->row_step;
         made.depth = clprune__min(conv->in, pitch / sums->tile * sums->tile);
         break;
     }
@@ -129,8 +137,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     const bool pooled = from->cell > 1;
     const bool bf16 = context->ops->pairs != CLPRUNE__PAIRS_NONE, pairs = bf16 && !pooled;
     const clprune_extent grid = clprune__conv_grid(conv, from->cell);
-    dw_plan plan = plan_dw(
-        context, conv, grid.height, pairs ? clprune__ceil_div(grid.width, 2) : grid.width, pairs);
+    dw_plan plan = plan_dw(context, conv, grid.height, grid.width, pairs);
     plan.sums.direct = plan.sums.direct && from->of == NULL;
     const strip_plan strip = bf16 ? plan_strip(context, conv, &plan, pooled) : (strip_plan){0};
     const clprune__bspmm_plan *sums = &plan.sums;
@@ -163,14 +170,11 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_uint(&launch, (uint32_t)conv->out);
     clprune__arg_conv(&launch, conv);
     clprune__arg_uint(&launch, (uint32_t)plan.height);
-    clprune__arg_uint(&launch, (uint32_t)(pooled  ? from->cell
-                                          : pairs ? 2 * plan.width
-                                                  : plan.width));
+    clprune__arg_uint(&launch, (uint32_t)(pooled ? from->cell : plan.width));
     ARG_ULONGS(&launch, plan.images, sums->panels, sums->panel_run);
     if (pairs) {
         clprune__arg_uint(&launch, (uint32_t)strip.tap_rows);
         clprune__arg_uint(&launch, (uint32_t)strip.tap_cols);
-        clprune__arg_uint(&launch, (uint32_t)strip.row_step);
     }
     if (bf16)
         clprune__arg_uint(&launch, (uint32_t)strip.depth);
