@@ -1,9 +1,9 @@
 /* Weight gradient of a convolution for CPUs, with x and dy rounded to bf16: partial sums as in conv_dw_vector.cl,
  * whose sizes, groups, segments and DIRECT it has.
  *
- * The sum runs over pairs of result pixels: the same pixel (u, v) of two neighbouring images or, of a last one that
- * has no neighbour, those of its upper and lower half. So no pixel of an odd row is left alone, and all taps of a row
- * share the pairs of x. A group packs, for the rows and pixels of the pairs m of images,
+ * The sum runs over pairs of result pixels: the same pixel (u, v) of two neighbouring images or, unless `paired` and
+ * of a last one without a neighbour, those of an image's upper and lower half. So no pixel of an odd row is left
+ * alone, and all taps of a row share the pairs of x. A group packs, for the rows and pixels of the pairs m,
  *
  *     panel[m][u][v][o]    = the pair of dy[.., o]
  *     strip[m][r][q][c]    = the pair of x[source row r, source column q][c], zero where only one is in its image
@@ -15,7 +15,7 @@
  *
  * The strip serves a window of tap_rows x tap_cols taps and `depth` channels, a multiple of CB, at a time. Its rows
  * are those of the image from the first tap's on or, if tap_rows is 1, each stride_y-th of them; columns likewise.
- * `images` counts pairs. With DIRECT 16 divides depth. With BITS 16 x is quantised (quantise.clh).
+ * `images` counts pairs if `paired`. With DIRECT 16 divides depth. With BITS 16 x is quantised (quantise.clh).
  *
  * Local memory: (SEG * PANEL + STRIP) * 4 bytes, SEG in pairs, with DIRECT plus direct.clh's. CB divides C. */
 #include "conv/direct.clh"
@@ -39,6 +39,8 @@ static inline uint16 codes16(global const ushort *from, const uint count)
 {
     if (count >= 16)
         return convert_uint16(*(global const ushort16_anywhere *)from);
+    if (count == 0)
+        return (uint16)(0u);
     uint codes[16];
     for (uint i = 0; i < 16; i++)
         codes[i] = i < count ? from[i] : 0u;
@@ -55,7 +57,7 @@ typedef float x_type;
 #endif
 
 /* Result rows [top, bottom) and columns [left, right) of `count` pairs of images from image n on; with apart > 0 of
- * one image, whose rows `apart` further down are the others of the pairs. fresh: the first segment of a split, last:
+ * `count` images, whose rows `apart` further down are the others of the pairs. fresh: the first segment of a split, last:
  * the last one. */
 typedef struct segment {
     ulong n;
@@ -84,10 +86,10 @@ static inline int2 strip_first(const segment s, const layer a, const window w)
         (int)s.top * a.stride_y + (int)w.first_row * a.dilation_y - a.padding_y);
 }
 
-/* The images of pair m; the second one may be the first. */
+/* The images of the two pixels of pair m. */
 static inline ulong2 images_of(const segment s, const uint m)
 {
-    return (ulong2)(s.n + 2 * m, s.apart > 0 ? s.n : s.n + 2 * m + 1);
+    return s.apart > 0 ? (ulong2)(s.n + m) : (ulong2)(s.n + 2 * m, s.n + 2 * m + 1);
 }
 
 static inline void pack_panel(local uint *panel, const segment s, const layer a,
@@ -193,7 +195,7 @@ static inline void multiply_window(local const uint *panel, local const uint *st
 
 KERNEL_OF(1) CONV_DW_BF16(const ulong batch, const uint channels, const uint outputs,
     LAYER_PARAMETERS, const uint segment_height, const uint segment_width, const ulong images,
-    const ulong panels, const ulong panel_run, const uint tap_rows, const uint tap_cols, const uint depth,
+    const ulong panels, const ulong panel_run, const uint paired, const uint tap_rows, const uint tap_cols, const uint depth,
     X_IN, MAT_IN_RESTRICT(dy), REGION_OUT(float, partial) DIRECT_ARGUMENTS)
 {
     LOCAL_FLOATS(panel_floats, SEG * PANEL);
@@ -201,7 +203,7 @@ KERNEL_OF(1) CONV_DW_BF16(const ulong batch, const uint channels, const uint out
     local uint *panel = (local uint *)panel_floats, *strip = (local uint *)strip_floats;
     DIRECT_LOCAL
     const layer a = LAYER;
-    const share mine = share_of_group((batch + 1) / 2, panels, panel_run); /* of pairs */
+    const share mine = share_of_group(paired ? (batch + 1) / 2 : batch, panels, panel_run);
     const ulong panel_size = (ulong)taps * channels * PANEL;
     const uint2 stride = (uint2)(stride_x, stride_y), one = 1, many = (uint2)(tap_cols > 1, tap_rows > 1);
     const uint2 each = many > 0u ? one : stride, next = many > 0u ? stride : one;
@@ -209,14 +211,14 @@ KERNEL_OF(1) CONV_DW_BF16(const ulong batch, const uint channels, const uint out
     partial += partial_offset + get_group_id(1) * panels * panel_size;
 
     for (ulong n = mine.first; n < mine.end; n += count) {
-        const bool alone = 2 * n + 1 == batch;
+        const bool alone = !paired || 2 * n + 1 == batch;
         const uint apart = alone ? (height + 1) / 2 : 0, rows = alone ? apart : height;
-        count = alone ? 1 : min(images, min(mine.end, batch / 2) - n);
+        count = min(images, (alone ? mine.end : min(mine.end, batch / 2)) - n);
         for (uint top = 0; top < rows; top += segment_height)
             for (uint left = 0; left < width; left += segment_width) {
                 const uint bottom = min(top + segment_height, rows);
                 const uint right = min(left + segment_width, width);
-                const segment s = {2 * n, (uint)count, apart, top, bottom, left, right,
+                const segment s = {paired ? 2 * n : n, (uint)count, apart, top, bottom, left, right,
                     n == mine.first && top == 0 && left == 0,
                     n + count >= mine.end && bottom == rows && right == width};
                 for (ulong p = mine.first_panel; p < mine.end_panel; p++) {

@@ -25,7 +25,8 @@ static const clprune__kernel_def conv_dw_bf16_vector_quantised_kernel = {
 typedef struct dw_plan {
     clprune__bspmm_plan sums;
     size_t height, width; /* of a segment: rows and columns */
-    size_t images;        /* of a segment; above 1 only if they are whole; or pairs of them */
+    size_t images;        /* of a segment; above 1 only if they are whole */
+    bool paired;          /* images count pairs of them */
 } dw_plan;
 
 /* Words of a strip of conv_dw_bf16_vector.cl: at most, and at least for each pair. */
@@ -35,13 +36,21 @@ static size_t strip_least(const clprune_context *context, const clprune__bspmm_p
     return context->ops->pairs != CLPRUNE__PAIRS_NONE ? clprune__round_up(sums->tile, 16) : 0;
 }
 
-/* rows x cols: result pixels of an image, or cells, whose rows are not divided. pairs: of two
- * images. */
+/* Whether the pixels that are a pair are those of two images, not of an image's halves: not if the
+ * groups have fewer images to do with each alone. */
+static bool pairs_images(size_t batch, size_t panels, size_t groups)
+{
+    const size_t pairs = clprune__ceil_div(batch, 2);
+    return 2 * clprune__ceil_div(pairs * panels, groups) <=
+           clprune__ceil_div(batch * panels, groups);
+}
+
+/* rows x cols: result pixels of an image, or cells, whose rows are not divided. pairs: of pixels.
+ */
 static dw_plan plan_dw(
     const clprune_context *context, const clprune__conv *conv, size_t rows, size_t cols, bool pairs)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
-    const size_t batch = pairs ? clprune__ceil_div(conv->batch, 2) : conv->batch;
     /* A strip is packed again for each panel: with pairs the panels are the widest. */
     const size_t narrow = clprune__min(tuning->bspmm_tn.long_list_columns, pairs ? 4 : SIZE_MAX);
     clprune__bspmm_plan sums = {.inner = conv->kernel.height * conv->kernel.width * conv->in};
@@ -64,7 +73,12 @@ static dw_plan plan_dw(
         clprune__min(clprune__panel_rows(context, 1024, sums.panel + strip_least(context, &sums)),
             clprune__max(near, clprune__max(cols, 1)));
     sums.segment_most = fits; /* pixels */
-    dw_plan plan = {.width = cols, .height = rows, .images = 1};
+    dw_plan plan = {.width = cols, .images = 1};
+    plan.paired = pairs && pairs_images(conv->batch, sums.panels, tuning->bspmm_tn.groups);
+    const size_t batch = plan.paired ? clprune__ceil_div(conv->batch, 2) : conv->batch;
+    if (pairs && !plan.paired)
+        rows = clprune__ceil_div(rows, 2);
+    plan.height = rows;
     if (cols > fits) {
         plan.height = 1;
         plan.width = clprune__ceil_div(cols, clprune__ceil_div(cols, fits));
@@ -173,6 +187,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_uint(&launch, (uint32_t)(pooled ? from->cell : plan.width));
     ARG_ULONGS(&launch, plan.images, sums->panels, sums->panel_run);
     if (pairs) {
+        clprune__arg_uint(&launch, plan.paired);
         clprune__arg_uint(&launch, (uint32_t)strip.tap_rows);
         clprune__arg_uint(&launch, (uint32_t)strip.tap_cols);
     }
