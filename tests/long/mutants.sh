@@ -37,7 +37,7 @@ mutant() {
     fi
     case $2 in
     *amx.*) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=tiles" ;;
-    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pooled_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl | net_resample.c) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
+    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pooled_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl | net_resample.c | attention_backward.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=pairs" ;;
     *bf16_tile*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=mixed,units=1" ;;
     bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh | code_pairs.clh | attention_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=pairs" ;;
