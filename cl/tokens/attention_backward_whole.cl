@@ -6,12 +6,13 @@
  *     s[j] = scale * q . k[j], dp[j] = dy . v[j]      for all keys, a lane a query
  *     p, ds                                           in their place; ds has the factor scale
  *     dq  = sum_j ds[j] k[j]
- *     dk[j] += scale * sum over lanes of ds[j] * q, dv[j] += sum over lanes of p[j] * dy
+ *     dk[j] += sum over lanes of ds[j] * q, dv[j] += sum over lanes of p[j] * dy
  *
  * The last two are products of rows of lanes with rows of E elements, which are kept as vectors: COLS of them, a
  * tile of KEYS keys x COLS vectors in registers.
- * TILE: keys, at most. LOCAL is 1, VW 16. Local memory: (4 * EV * LANES * VW + 2 * TILE * LANES) floats, with CAP TILE * LANES more, EV = E / VW
- * rounded up. */
+ * With BF16 keys and values are packed once, for all blocks.
+ * TILE: keys, at most. LOCAL is 1, VW 16. Local memory: (4 * ROW + 2 * TILE) * LANES floats, with CAP TILE * LANES more;
+ * ROW is E rounded up to 16. With BF16 ROW is half of E, rounded up to 16, and there are 3 * TILE * ROW floats more. */
 #include "tokens/attention_rows.clh"
 #include "tokens/attention_cap.clh"
 #include "tokens/attention_drop.clh"
