@@ -401,7 +401,7 @@ mutant test_attention attention_backward_whole.cl 'slope = fma(s[j][v], dp[j][v]
 mutant test_attention attention_forward.cl 'KEY_ROWS(v, sample, head / share)' 'KEY_ROWS(v, sample, 0)'
 mutant test_attention attention.clh 'lengths[first_length + first_sample + (sample)]' 'lengths[first_length + (sample)]'
 mutant test_attention attention.clh 'if (keys == 0)' 'if (false)'
-mutant test_attention attention.clh '(key) - past : 0' '(key) - past + 1 : 0'
+mutant test_attention attention.clh '(int)(key) - (int)past' '(int)(key) + 1 - (int)past'
 mutant test_attention attention.c 'desc->causal ? desc->past : desc->keys' 'desc->past'
 mutant test_attention_bias attention_backward_bias.cl 'key + count > last + 1' 'false'
 mutant test_affine affine.cl 'dx_beta != 0 ?' 'true ?'
