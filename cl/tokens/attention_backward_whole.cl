@@ -34,10 +34,9 @@ typedef float term;
 INLINED local const term *lane_terms(local vec (*room)[QV], local vec (*s)[QV], const uint count)
 {
 #if BF16
-    local vec *to = (local vec *)room;
     for (uint j = 0; j < count; j++)
-        to[j] = as_float16(round32(s[j][0], QV > 1 ? s[j][QV - 1] : (vec)(0.0f)));
-    return (local const term *)to;
+        room[j / QV][j % QV] = as_float16(round32(s[j][0], QV > 1 ? s[j][QV - 1] : (vec)(0.0f)));
+    return (local const term *)room;
 #else
     return (local const term *)s;
 #endif
