@@ -50,12 +50,12 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
         }
     for (uint key = FIRST_KEY(sample, first); key < end; key += TILE) {
         const uint count = min((uint)TILE, end - key);
-        dot_rows(s, own_q, rows_of(room, keys, key, count), scale, count);
+        dot_rows(s, own_q, rows_of(room, keys, key, count), keys.ld, scale, count);
         cap_scores(s, flat, cap, count);
         bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
         hide_before(s, from, key, count);
         softmax_add(&p, s, factor, past + first, key, count);
-        dot_rows(dp, own_dy, rows_of(room, values, key, count), 1.0f, count);
+        dot_rows(dp, own_dy, rows_of(room, values, key, count), values.ld, 1.0f, count);
         drop_keys(z, dp, first, key, count);
         UNROLLED(i, QV)
             slope[i] *= factor[i];
@@ -75,9 +75,9 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
         }
         uncap(s, flat, count);
         uncap(dp, flat, count);
-        const other_rows pairs = pairs_of(room, keys, key, count);
-        add_rows(plain, factor, s, pairs, count);
-        add_rows(weighted, factor, dp, pairs, count);
+        others pairs = pairs_of(room, keys, key, count);
+        add_rows(plain, factor, s, pairs, keys.ld, count);
+        add_rows(weighted, factor, dp, pairs, keys.ld, count);
     }
     softmax_end(&p, end);
     UNROLLED(i, QV) {
@@ -126,7 +126,7 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             const uint count = min((uint)TILE, end - query);
             if (STARTS && FIRST_KEY(sample, query) >= first + LANES)
                 break;
-            dot_rows(p, own_k, rows_of(room, q_rows, query, count), scale, count);
+            dot_rows(p, own_k, rows_of(room, q_rows, query, count), q_rows.ld, scale, count);
             cap_scores(p, flat, cap, count);
             bias_queries(p, BIAS_ROWS(sample, h), first, key_rows, query, count);
             FOR_TILE(i, count) {
@@ -139,7 +139,7 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
                         p[i][c] = lane_rows(first, c) < (ivec)((int)FIRST_KEY(sample, query + i)) ? (vec)(0.0f) : p[i][c];
                 }
             }
-            dot_rows(ds, own_v, rows_of(room, dy_rows, query, count), 1.0f, count);
+            dot_rows(ds, own_v, rows_of(room, dy_rows, query, count), dy_rows.ld, 1.0f, count);
             drop_queries(z, ds, first, query, count);
             FOR_TILE(i, count) {
                 UNROLLED(c, QV)
@@ -147,8 +147,8 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             }
             uncap(ds, flat, count);
             drop_queries(z, p, first, query, count);
-            add_rows(sum_v, one, p, pairs_of(room, dy_rows, query, count), count);
-            add_rows(sum_k, one, ds, pairs_of(room, q_rows, query, count), count);
+            add_rows(sum_v, one, p, pairs_of(room, dy_rows, query, count), dy_rows.ld, count);
+            add_rows(sum_k, one, ds, pairs_of(room, q_rows, query, count), q_rows.ld, count);
         }
     }
     const vec none = 0; /* not a factor of 0: a sum may be NaN */

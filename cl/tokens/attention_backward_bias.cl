@@ -60,10 +60,10 @@ KERNEL_OF(LOCAL) attention_backward_bias(ATTENTION_SIZES, const ulong batch, con
             for (uint key = 0; key < end; key += TILE) {
                 const uint count = min((uint)TILE, end - key);
                 if (turn == 0 || end > TILE) {
-                    dot_rows(s, own_q, rows_of(room, keys, key, count), scale, count);
+                    dot_rows(s, own_q, rows_of(room, keys, key, count), keys.ld, scale, count);
                     cap_scores(s, 0, cap, count);
                     bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
-                    dot_rows(dp, own_dy, rows_of(room, values, key, count), 1.0f, count);
+                    dot_rows(dp, own_dy, rows_of(room, values, key, count), values.ld, 1.0f, count);
                     drop_keys(z, dp, first, key, count);
                 }
                 if (turn == 0) {

@@ -132,8 +132,8 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
     global float *to_k = HEAD_AT(dk, sample * key_rows, head),
                  *to_v = HEAD_AT(dv, sample * key_rows, head);
     const uint some = KEYS_OF(sample);
-    const other_rows k_rows = rows_of(k_room, keys, 0, some), v_rows = rows_of(v_room, values, 0, some),
-                     k_pairs = pairs_of(k_pairs_room, keys, 0, some);
+    others k_rows = rows_of(k_room, keys, 0, some), v_rows = rows_of(v_room, values, 0, some),
+           k_pairs = pairs_of(k_pairs_room, keys, 0, some);
     vec one[QV];
     UNROLLED(i, QV)
         one[i] = 1;
@@ -151,11 +151,11 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
             load_own(own_dy, dy_rows, first, queries);
             load_rows(lanes_q, q_rows, first, lanes);
             load_rows(lanes_dy, dy_rows, first, lanes);
-            dot_rows(s, own_q, k_rows, scale, count);
+            dot_rows(s, own_q, k_rows, keys.ld, scale, count);
             cap_scores(s, flat, cap, count);
             bias_keys(s, BIAS_ROWS(sample, h), first, rows, 0, count);
             hide_before(s, from, 0, count);
-            dot_rows(dp, own_dy, v_rows, 1.0f, count);
+            dot_rows(dp, own_dy, v_rows, values.ld, 1.0f, count);
             drop_keys(z, dp, first, 0, count);
             settle_terms(s, dp, first, queries, past, scale, count);
             uncap(dp, flat, count);
@@ -169,7 +169,7 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
             for (uint e = 0; e < E; e++)
                 UNROLLED(i, QV)
                     sum[e][i] = 0;
-            add_rows(sum, one, dp, k_pairs, count);
+            add_rows(sum, one, dp, k_pairs, keys.ld, count);
             store_lanes(HEAD_AT(dq, sample * rows, h), dq_ld, first, queries, sum, one, (local float *)own_q);
         }
     }

@@ -33,13 +33,13 @@ KERNEL_OF(LOCAL) attention_forward(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN
             sum[e][i] = 0;
     for (uint key = FIRST_KEY(sample, first); key < end; key += TILE) {
         const uint count = min((uint)TILE, end - key);
-        dot_rows(s, own, rows_of(room, keys, key, count), scale, count);
+        dot_rows(s, own, rows_of(room, keys, key, count), keys.ld, scale, count);
         cap_scores(s, 0, cap, count);
         bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
         hide_before(s, from, key, count);
         softmax_add(&p, s, factor, past + first, key, count);
         drop_keys(z, s, first, key, count);
-        add_rows(sum, factor, s, pairs_of(room, values, key, count), count);
+        add_rows(sum, factor, s, pairs_of(room, values, key, count), values.ld, count);
     }
     softmax_end(&p, end);
     UNROLLED(i, QV)
