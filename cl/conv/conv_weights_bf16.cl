@@ -30,8 +30,7 @@ KERNEL_OF(1) conv_weights_bf16(const uint n, const uint k, const uint taps, cons
             UNROLLED(i, 16) {
                 const uint o = column + j + i, deep = o < n ? k : 0;
                 global const float *from = ROW(w, min(o, n - 1)) + tap * k + c;
-                row[i] = as_float16(
-                    round32(first16(from, left_of(deep, c)), first16(from + 16, left_of(deep, c + 16))));
+                row[i] = as_float16(round_first32(from, left_of(deep, c)));
             }
             store_transposed16(row, tile, 16);
             for (uint i = 0; i < min(16u, pairs - c / 2); i++)

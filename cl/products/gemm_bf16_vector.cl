@@ -77,8 +77,7 @@ static inline void pack_a(
 #else
     for (uint r = 0; r < rows; r++, a += ld)
         for (uint k = 0; k < depth; k += 32)
-            *(local uint16 *)(to + A_PLACE(r, k)) =
-                round32(first16(a + k, depth - k), first16(a + k + 16, left_of(depth, k + 16)));
+            *(local uint16 *)(to + A_PLACE(r, k)) = round_first32(a + k, depth - k);
 #endif
 }
 

@@ -24,21 +24,15 @@
 #define KEYS 4
 
 /* What add_lanes reads of s, rows of TERM_WORDS: with BF16 the pairs of lanes, in `room`, which may be s. */
-#if BF16
-typedef uint term;
-#define TERM_WORDS 16
-#else
-typedef float term;
-#define TERM_WORDS LANES
-#endif
-INLINED local const term *lane_terms(local vec (*room)[QV], local vec (*s)[QV], const uint count)
+#define TERM_WORDS (BF16 ? 16 : LANES)
+INLINED local const word *lane_terms(local vec (*room)[QV], local vec (*s)[QV], const uint count)
 {
 #if BF16
     for (uint j = 0; j < count; j++)
         room[j / QV][j % QV] = as_float16(round32(s[j][0], QV > 1 ? s[j][QV - 1] : (vec)(0.0f)));
-    return (local const term *)room;
+    return (local const word *)room;
 #else
-    return (local const term *)s;
+    return (local const word *)s;
 #endif
 }
 
@@ -55,7 +49,7 @@ INLINED void load_rows(local words *x, const head_rows from, const uint first, c
 }
 
 /* to[j] = the sum over the first `lanes` lanes of terms[j] * x, for j < count, added to what is there unless it `begins`. */
-INLINED void add_lanes(global float *to, const ulong ld, local const term *terms, local const words *x,
+INLINED void add_lanes(global float *to, const ulong ld, local const word *terms, local const words *x,
     const uint lanes, const uint count, const bool begins)
 {
     for (uint j0 = 0; j0 < count; j0 += KEYS) {
