@@ -57,7 +57,7 @@ void clprune__compiler_memory_return(void)
     (void)malloc_trim(0);
 }
 
-enum { PAUSE = 2000000, SECOND = 1000000000 }; /* ns */
+enum { PAUSE = 20000000, SECOND = 1000000000 }; /* ns */
 
 struct clprune__compiler_watch {
     pthread_t thread;

@@ -9,7 +9,7 @@ void clprune__compiler_memory_return(void);
 /* The pages alone: takes less time. */
 void clprune__compiler_pages_drop(void);
 
-/* Between the two a thread, which takes no signals, drops these pages every two milliseconds of the
+/* Between the two a thread, which takes no signals, drops these pages every 20 milliseconds of the
  * process's CPU time: to load PoCL takes 67 MiB for a moment without it. NULL: there is no thread. */
 typedef struct clprune__compiler_watch clprune__compiler_watch;
 clprune__compiler_watch *clprune__compiler_watch_begin(void);
