@@ -101,6 +101,9 @@ class _Tracer(Images, Attentions, Weights, Arithmetic, Shapes):
         if not any(isinstance(a, (Value, View, Cut, Scores, Moved, Failed, Parts, tuple)) for a in given):
             return self._constant(n, given, args, kwargs, result)
         self.node, self.result = n, result
+        if isinstance(result, Tensor) and result.is_floating_point() and not result.requires_grad and any(
+                isinstance(self.env[i], Tensor) and self.env[i].requires_grad for i in n.all_input_nodes):
+            raise NotSupported("its gradient is stopped, as by detach, which no layer of a net does")
         if any(isinstance(a, Failed) for a in given):
             if n.op == "call_module":
                 self._handler(n)  # or it fails as well, and is listed
