@@ -2811,6 +2811,8 @@ class Errors(Case):
                  {"act": nn.Mish()}),
                 (lambda m, x: m.head(torch.erf(x)), r"erf is supported in GELU", {}),
                 (lambda m, x: m.head(x) - m.head(x).detach().tanh(), r"\n    detach: its gradient is stopped", {}),
+                (lambda m, x: (lambda h: (h.detach_(), m.last(h))[1])(m.head(x)), r"\n    detach_: its gradient is stopped",
+                 {"last": nn.Linear(10, 4)}),
                 (lambda m, x: m.head(torch.cat([x[:2], x[2:]], 0)), "getitem.*: \\[slice.*part along one dim", {}),
                 (lambda m, x: m.head(torch.cat([x, x], 0)), "\n    head: a tensor of .4, 20., whose elements are not those", {}),
                 (lambda m, x: x.view(-1, 4, 5)[:2, 1], "output: a tensor of .2, 5., whose elements are not those", {}),

@@ -111,6 +111,8 @@ class Moves(Products):
 
         with torch.no_grad():
             made = x.after(change, self.result)
+        if made is not None and self.stops:
+            raise NotSupported("its gradient is stopped; no layer of a net does so")
         if made is not None:
             self._read(*constants)
         return made

@@ -35,12 +35,15 @@ class _Tracer(Images, Attentions, Weights, Arithmetic, Shapes):
     def run_node(self, n: fx.Node) -> Any:
         tensors = {i: self.env[i] for i in n.all_input_nodes if isinstance(self.env.get(i), Tensor)}
         versions = {i: tensor._version for i, tensor in tensors.items()}
+        learning = [i for i, tensor in tensors.items() if tensor.requires_grad]  # before detach_, which changes no version
         drawn = torch.get_rng_state()
         result = super().run_node(n)
         self.drew = not torch.equal(drawn, torch.get_rng_state())
         if not isinstance(result, Tensor):
             self.plain[n] = result
-        self.changed = [i for i, tensor in tensors.items() if tensor._version != versions[i]]
+        self.changed = [i for i, tensor in tensors.items() if
+                        tensor._version != versions[i] or i in learning and not tensor.requires_grad]
+        self.stops = bool(learning) and isinstance(result, Tensor) and result.is_floating_point() and not result.requires_grad
         whole = result
         if _is_attention(self, n):  # with its weights
             result = result[0]
@@ -101,9 +104,6 @@ class _Tracer(Images, Attentions, Weights, Arithmetic, Shapes):
         if not any(isinstance(a, (Value, View, Cut, Scores, Moved, Failed, Parts, tuple)) for a in given):
             return self._constant(n, given, args, kwargs, result)
         self.node, self.result = n, result
-        if isinstance(result, Tensor) and result.is_floating_point() and not result.requires_grad and any(
-                isinstance(self.env[i], Tensor) and self.env[i].requires_grad for i in n.all_input_nodes):
-            raise NotSupported("its gradient is stopped, as by detach, which no layer of a net does")
         if any(isinstance(a, Failed) for a in given):
             if n.op == "call_module":
                 self._handler(n)  # or it fails as well, and is listed
